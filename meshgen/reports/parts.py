@@ -36,7 +36,7 @@ class Across:
         """Return the record of a value with its mesh and the reason for that mesh."""
         why = self._placed.get(value.id, "")
         received = [
-            c.got for c in self.crossings.values() if c.receiver == part.mesh and c.got.results[0].id == value.id
+            c.received for c in self.crossings.values() if c.receiver == part.mesh and c.received.results[0].id == value.id
         ]
         why = received[0].notes.why if received else why
         return record | {"mesh": part.mesh.name, "placed": why}
@@ -47,7 +47,7 @@ class Across:
         if crossing is None:
             return False
         return (
-            crossing.got.results[0].name == what.lstrip("%") if isinstance(what, str) else collective.row.line == what
+            crossing.received.results[0].name == what.lstrip("%") if isinstance(what, str) else collective.row.line == what
         )
 
     def collective(self, collective: Served, record: dict[str, Any]) -> dict[str, Any]:
@@ -90,9 +90,9 @@ def _crossing_record(crossing: Crossing) -> dict[str, Any]:
     chosen = crossing.cheapest()
     rejected = sorted((way for way in crossing.ways() if way != chosen), key=lambda way: (way.seconds, way.moved))
     return {
-        "value": crossing.got.results[0].name,
-        "made": str(crossing.made),
-        "wanted": str(crossing.wanted),
+        "value": crossing.received.results[0].name,
+        "made": str(crossing.sent_sharding),
+        "wanted": str(crossing.needed_sharding),
         **_way_record(chosen),
         "alternatives": [_way_record(way) for way in rejected[:MOST_WAYS]],
     }

@@ -20,13 +20,12 @@ Option = Sequence[str | Sequence[str] | None]
 def mutate(module: Module, op: str, option: Option) -> Module:
     """Return the program with a sharding option on one operation: the mesh axes that split each of its loops.
 
-    Propagation keeps it exactly, or refuses the program (MG0204, MG0206).
+    Propagation keeps the option exactly, or refuses the program (MG0204, MG0206).
 
     Args:
         module: at stage import.
-        op: the name of its result (`%h`), or the line of the program that it is on.
-        option: per loop, in the order of the op's rule, an axis, several axes from major to minor, or None.
-    Raises:
+        op: the name of the operation's result (`%h`), or the operation's line in the program.
+        option: per loop, in the order of the op's rule, an axis, several axes from major to minor, or None. Raises:
         UsageError: MG0001, no operation or several have that name, or the program is past stage import.
     """
     if module.stage != "import":

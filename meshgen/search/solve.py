@@ -39,7 +39,7 @@ INTEGER_SHARE = 0.25
 # alternative).
 RELAXED_SECONDS = 60.0
 LEAST_SECONDS = 1.0  # Minimal time limit in seconds of an integer program (chosen: a last attempt at the deadline).
-SCALE = 1e6  # Seconds to microseconds, the magnitude that the solver's absolute tolerances of 1e-7 suit.
+SCALE = 1e6  # Seconds to microseconds: the solver's absolute tolerances of 1e-7 suit such costs.
 
 
 @dataclass(frozen=True)
@@ -151,7 +151,9 @@ class _Program:
         self.left = sorted(network.left)
         self.costs: list[float] = []
         self.whole: list[int] = []
-        self.rows: list[tuple[list[int], list[float], float]] = []  # columns, coefficients, right-hand side
+        self.rows: list[
+            tuple[list[int], list[float], float]
+        ] = []  # constraints, as (columns, coefficients, right-hand side)
         self.columns = {variable: self._columns(len(network.labels[variable]), 1) for variable in self.left}
         for columns in self.columns.values():
             self.rows.append((columns, [1.0] * len(columns), 1.0))

@@ -63,7 +63,7 @@ class StrategyLists:
     def origins(self) -> Mapping[Value, Origins]:
         """Return every state that a value may have: split on any dim, or partial after a sum and linear ops."""
         states: dict[Value, Origins] = {}
-        for _ in range(2):  # The producer of a loop-carried value follows its users.
+        for _ in range(2):  # Two rounds: the producer of a loop-carried value comes after the users of the value.
             for site in self.sites:
                 kinds = {loop.reduction for loop in site.rule.factors if loop.kind == "reduce"}
                 operand_states = {state for value in site.node.operands for state in states.get(value, {})}

@@ -171,7 +171,7 @@ def open_sizes(module: Module) -> dict[str, int]:
 
 
 class _CollectiveReader:
-    """Reads the collectives of graphs that have local types, or global types with shardings."""
+    """Collects records of the collectives in graphs whose values have local types, or global types with shardings."""
 
     def __init__(self, mesh: Mesh, sizes: Mapping[str, int]) -> None:
         self._mesh, self._sizes = mesh, sizes

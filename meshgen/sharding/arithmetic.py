@@ -72,8 +72,8 @@ class _Count(NamedTuple):
 
 
 class _WorkReader:
-    """Reads graphs that have local types, or global types with shardings. The bodies of kernels are looked up by
-    name.
+    """Computes the work of graphs whose values have local types, or global types with shardings. The bodies of kernels
+    are looked up by name.
     """
 
     def __init__(self, mesh: Mesh, kernels: Mapping[str, Graph]) -> None:

@@ -24,7 +24,8 @@ from meshgen.sharding.partition import graph_faults, local_body
 from meshgen.sharding.partitioners.registry import Site, partitioner
 from meshgen.spec import Sharding
 
-# Op name that marks a collective which the user wrote in a manual body. Shardings in the body do not have its axes.
+# Op name that marks a collective which the user wrote in a manual body. Shardings around the collective do not have its
+# axes.
 ON_TILES = "on_tiles"
 
 

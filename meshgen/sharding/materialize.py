@@ -1,4 +1,4 @@
-"""Materialize shardings: give every value a sharding, and insert a collective where a use needs a different one.
+"""Materialize shardings: give every value a sharding, and insert a collective where a use needs a different sharding.
 
 Before:  %h = dot_general %x, %w {[{x}, {}], [{}, {}] -> [{x}, {}]}   %y = tanh %h {[{}, {}] -> [{}, {}]}
 After:   %h = dot_general %x, %w : f32[8,4]{x}    %g = all_gather %h on x   %y = tanh %g : f32[8,4]

@@ -128,7 +128,7 @@ class _Prefetch:
         self._rest = replace(rest, inputs=[*body.inputs, *self._prefetched], nodes=live_nodes(rest))
 
     def written(self) -> list[Node]:
-        """Return the first collectives, the scan of all iterations but the last, and the last iteration."""
+        """Return the nodes that replace the scan: collectives, a scan without the last iteration, and the last one."""
         before, count = Graph(""), self._count
         rows = [self._first_rows(n, before) for n in range(len(self._body.inputs))]
         main_scan = self._most(copy_nodes(self._fetch, rows, before))

@@ -115,7 +115,10 @@ class Search:
         return best
 
     def cheapest_planned(self, first: Solved, candidates: Iterable[Candidate]) -> Solved:
-        """Return the cheapest candidate if it is clearly cheaper than `first`. Plans all candidates."""
+        """Return the cheapest candidate if it is clearly cheaper than `first`, or else `first`.
+
+        Plans all candidates.
+        """
         solutions = [candidate.solved for candidate in candidates]
         if not solutions:
             return first

@@ -52,8 +52,8 @@ class Estimates:
     def _hidden(self, parts: Iterable[Sequence[Node]], count: int) -> float:
         """Return the seconds of communication that chunks can hide at best.
 
-        In each part all exposed seconds can be hidden except those of one chunk, and at most as many as the part's dots
-        take.
+        In each part all exposed seconds can be hidden except those of one chunk, and at most as many seconds as the
+        part's dots take.
         """
         part_seconds = map(self._exposed_and_work, parts)
         return sum(min(sum(exposed) - max(exposed, default=0.0) / count, work) for exposed, work in part_seconds)

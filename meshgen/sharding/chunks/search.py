@@ -23,8 +23,8 @@ from meshgen.sharding.chunks.estimate import Estimates
 from meshgen.sharding.chunks.exposed import CollectiveKey, exposed
 from meshgen.sharding.chunks.rewrite import in_chunks
 
-# Fraction of common nodes from which a chain counts as too large because a similar chain exceeded the memory limit
-# (chosen: nearly equal chains).
+# If a chain exceeded the memory limit, a chain that shares at least this fraction of nodes counts as too large (chosen:
+# nearly equal chains).
 _SAME_CHAIN = 0.8
 
 # Minimal budget of launches, summed over all scheduled programs (chosen: bounds the compile time of the search).
@@ -70,8 +70,7 @@ class _State(NamedTuple):
 
 
 def search(module: Module, planner: Planner, opened: Callable[[Module], Module]) -> Found:
-    """Return the module with chains in chunks if that shortens the step by the fraction `chunks.gain` of the cost
-    model.
+    """Return the module with chains in chunks if that shortens the step by at least the fraction `chunks.gain`.
 
     Returns the module itself otherwise.
 

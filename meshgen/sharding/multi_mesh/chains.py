@@ -18,7 +18,7 @@ from meshgen.sharding.propagation.reach import seeds
 from meshgen.sharding.propagation.sites import Site
 from meshgen.sharding.propagation.solve import Solved
 
-Key = tuple[str, int]  # op of a transfer, and its channel
+Key = tuple[str, int]  # (op of a transfer, channel of the transfer)
 
 
 class ReasonsAcross(Reasons):

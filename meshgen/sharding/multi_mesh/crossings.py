@@ -1,8 +1,7 @@
 """Choose the shardings of values that are transferred between meshes.
 
 Example: `%h : f32[64,32]` has sharding [{dp}, {}] on @a, and both meshes have dp=4. @b gets the hint [{dp}, {}] for it,
-and each
-device of @a sends its 16 rows to one device of @b.
+and each device of @a sends its 16 rows to one device of @b.
 
 Once a part (the program of one mesh) is propagated, the sharding of a transferred value becomes a hint in the other
 parts: the same split, as far as both meshes have the axes. Parts are propagated in order of declaration, then backwards
@@ -137,33 +136,33 @@ class Crossing(NamedTuple):
 
     sent: Node
     sender: Mesh
-    made: Sharding
-    got: Node
+    sent_sharding: Sharding
+    received: Node
     receiver: Mesh
 
     @property
-    def wanted(self) -> Sharding:
+    def needed_sharding(self) -> Sharding:
         """Return the sharding that the receiving mesh needs."""
-        return _transferred_sharding(self.got)
+        return _transferred_sharding(self.received)
 
     @property
     def sides(self) -> tuple[tuple[Mesh, Node], tuple[Mesh, Node]]:
         """Return the two meshes with their transfer ops."""
-        return (self.sender, self.sent), (self.receiver, self.got)
+        return (self.sender, self.sent), (self.receiver, self.received)
 
     def ways(self) -> Iterator[Way]:
         """Yield the candidates for the transfer: first between the shardings that the parts decided, then with further
         splits.
         """
-        sources = [_transferred_sharding(self.sent), *_split_further(self.made.without_partial(), self.sender)]
-        targets = [self.wanted, *_split_further(self.wanted, self.receiver)]
+        sources = [_transferred_sharding(self.sent), *_split_further(self.sent_sharding.without_partial(), self.sender)]
+        targets = [self.needed_sharding, *_split_further(self.needed_sharding, self.receiver)]
         yield from itertools.starmap(self._way, itertools.product(dict.fromkeys(sources), dict.fromkeys(targets)))
 
     def _way(self, source: Sharding, target: Sharding) -> Way:
-        tensor_type = self.got.results[0].type
+        tensor_type = self.received.results[0].type
         ends = Ends(tensor_type.sizes, source, self.sender, target, self.receiver)
-        before = plan_reshard(tensor_type, self.made, source, self.sender)
-        after = plan_reshard(tensor_type, target, self.wanted, self.receiver)
+        before = plan_reshard(tensor_type, self.sent_sharding, source, self.sender)
+        after = plan_reshard(tensor_type, target, self.needed_sharding, self.receiver)
         seconds = before.seconds + seconds_between(ends, tensor_type.numpy_dtype.itemsize) + after.seconds
         moved = before.ring_bytes + max(between(ends)) * tensor_type.numpy_dtype.itemsize + after.ring_bytes
         return Way(source, target, seconds, moved)
@@ -186,7 +185,7 @@ def crossings(parts: Sequence[Module]) -> dict[int, Crossing]:
 
 
 def settle(parts: Sequence[Module]) -> list[Module]:
-    """Return the propagated parts with the cheapest shardings on each transfer."""
+    """Return the propagated parts with the cheapest shardings at both ends of each transfer."""
     ways = {channel: crossing.cheapest() for channel, crossing in crossings(parts).items()}
 
     def settled(node: Node) -> Node:

@@ -21,7 +21,7 @@ _Sum = tuple[Value, tuple[str, ...]]  # The value that is summed over devices, a
 
 @module_pass("all-reduce-untie", "partition", applies="unless more expensive")
 def all_reduce_untie(module: Module, context: Compilation) -> Module:
-    """Return the module with independent reductions."""
+    """Return the module with all_reduces that no longer depend on a term whose sum is already computed."""
     sums: dict[_Sum, Value] = {}
 
     def untie(node: Node, walk: Walk) -> Sequence[Value] | None:

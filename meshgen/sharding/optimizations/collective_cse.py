@@ -16,7 +16,7 @@ from meshgen.ops.duplicates import merged_duplicates
 from meshgen.ops.live import without_dead
 from meshgen.sharding.optimizations.rewrite import is_bound
 
-# chosen: bytes up to which constants are compared, which bounds the time of the comparison
+# chosen: constants of more bytes are not compared, which bounds the time of comparisons
 _CONSTANT_BYTES = 4096
 
 _PURE = ELEMENTWISE | ARRANGING | REDUCTIONS | SHARDING_OPS

@@ -54,7 +54,9 @@ def _hoist_collectives(loop: Node) -> list[Node]:
     for node in body.nodes:
         if node.op in _PURE and not node.regions and all(v in invariant or v not in varying for v in node.operands):
             invariant |= dict.fromkeys(node.results, node)
-    collectives = list(dict.fromkeys(node for node in invariant.values() if node.op in _MOVING))  # in program order
+    collectives = list(
+        dict.fromkeys(node for node in invariant.values() if node.op in _MOVING)
+    )  # collectives in program order
     if not collectives:
         return [loop]
     moved: list[Node] = []

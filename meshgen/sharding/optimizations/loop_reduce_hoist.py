@@ -27,7 +27,7 @@ from meshgen.sharding.live import peak_of
 from meshgen.sharding.optimizations.loops import rewrite_loops
 from meshgen.sharding.optimizations.rewrite import merged_notes, with_graph
 
-# chosen: peak memory after hoisting reduce_scatters, as a ratio to the peak before
+# chosen: hoisting reduce_scatters may multiply peak memory by at most this factor
 _MEMORY = 1.25
 
 

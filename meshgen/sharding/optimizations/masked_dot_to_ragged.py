@@ -206,7 +206,10 @@ def _finish(builder: Builder, result: Value, dot: Node) -> None:
 
 @dataclass(frozen=True)
 class _Groups:
-    """Bounds of groups as nodes. `written` maps each bound to its value, so that the dots of a graph share them."""
+    """Writes the bounds of row groups as nodes.
+
+    `written` maps each bound to its value, so that dots share the nodes.
+    """
 
     producers: Producers
     written: dict[object, Value] = field(default_factory=dict[object, Value])

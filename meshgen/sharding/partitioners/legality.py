@@ -124,8 +124,7 @@ def _distribute(axes: tuple[str, ...], sizes: Sequence[int], mesh: Mesh) -> list
     the next one.
 
     Returns None if a factor would be split unevenly, or a minor factor before the major one is fully split: the tiles
-    of the dim
-    would then not be tiles of the factors. A factor that is an entire dim may be split unevenly.
+    of the dim would then not be tiles of the factors. A factor that is an entire dim may be split unevenly.
     """
     if len(sizes) == 1:
         return [axes]

@@ -156,7 +156,8 @@ def fetch(
     """Return the rows of a value that the device's tile of the window's factor needs, with `fill` for rows outside of
     the value.
 
-    The value is split along the dim like the window's operand. `total` is the size of the window's factor, for a window whose factor is not in the rule.
+    The value is split along the dim like the window's operand. `total` is the size of the window's factor, if the rule
+    does not have the factor.
     """
     dim, plan = window.dim, _plan(site, window, axes, total).reduced()
     why = site.why(f"rows of other tiles along dim {dim}")
@@ -224,8 +225,7 @@ def _dilated(site: Site, value: Value, window: Window, axes: tuple[str, ...], fi
     value = builder.emit("pad", [value, fill], shaped(total), **spread)
     if is_fixed:
         return value
-    # The first row is start * dilation - (index * step + base) positions after the first position, from 0 to dilation -
-    # 1.
+    # The first fetched row is at window position start * dilation - (index * step + base), which is below `dilation`.
     scalar = TensorType((), INDEX)
     first_position = builder.elementwise("multiply", _first_row(site, axes, plan), builder.splat(dilation, scalar))
     first_position = builder.elementwise("subtract", first_position, _affine(site, axes, plan.step, plan.base))

@@ -1,4 +1,4 @@
-"""Per-device bytes and work: the input to the decision along one mesh axis, given how the other axes shard the program.
+"""Per-device bytes and work, for the decision along one mesh axis under the shardings along the other axes.
 
 Example, `%h = dot_general %a, %w -> f32[64,96]` on x=4, y=2: y shards the rows of `%h`, so the decision along x sees
 12 kB per device instead of 24 kB.
@@ -78,8 +78,7 @@ class UnsplitProgram:
 
 
 class View(NamedTuple):
-    """Per-device sizes along the axis to decide: bytes, work and loop parts, given how the other axes shard the
-    program.
+    """Per-device bytes, work and loop parts for the decision along one axis, under the shardings along the other axes.
 
     Values and sites are identified by their index in `whole`.
     """
@@ -90,7 +89,7 @@ class View(NamedTuple):
     seconds: list[float]  # seconds of work per device of each site
     split: Mapping[tuple[int, int], int]  # (site, factor) -> number of parts, for the factors that other axes shard
     moved: frozenset[tuple[int, int]]  # (site, operand) pairs that other axes reshard
-    # (site, operand) -> number of devices of other axes that reduce the operand there
+    # (site, operand) -> number of devices of other axes that reduce the partial operand at this use
     reduced: Mapping[tuple[int, int], int]
     moving: frozenset[int]  # indices of the edges with a resharded operand
 

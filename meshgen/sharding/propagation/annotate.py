@@ -159,7 +159,7 @@ def _manual_why(node: Node, mesh: Mesh) -> tuple[str, ...]:
 
 
 def _with_user_spelling(site: Site, sharding: Sharding, parts: AxisParts) -> Sharding:
-    """Restore the user's spelling of an annotation that was followed: axes of size 1, halo and offsets."""
+    """Restore the user's spelling of an annotation that propagation followed: axes of size 1, halo and offsets."""
     annotated_sharding = site.user_sharding
     # The second result of a transfer is its token, which has no annotation.
     if annotated_sharding is None or annotated_sharding.rank != sharding.rank:

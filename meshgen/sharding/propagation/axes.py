@@ -1,4 +1,4 @@
-"""Decide the mesh axes of a program one after the other, in two rounds; each decision sees what the other axes split.
+"""Decide the mesh axes of a program one after the other, in two rounds. Each depends on the splits by the others.
 
 Example, on x=2, y=2 with `%a : f32[64,32]{x}` and `%w : f32[32,96]{,y}` annotated:
 
@@ -273,9 +273,9 @@ class Axes:
         return decision
 
     def _without_pins(self, axis: str, split: _Split, start: Start) -> Decision | None:
-        """Return the decision of the start without pins, if pins would not raise its cost.
+        """Return the cached decision without pins, or None if it is missing or pins would raise its cost.
 
-        It is then optimal with pins as well.
+        If pins do not raise the cost, the decision is optimal with pins as well.
         """
         unpinned_start = start._replace(is_last_first=False, pins=False)
         history = self._history.get((axis, unpinned_start), []) if start.pins else []

@@ -124,7 +124,7 @@ class Reasons:
         # reach:
         if state not in decision.origins.get(value, {}):
             values = dict.fromkeys([*site.node.operands, *site.node.results])
-            # or it replaces a loop that was reached.
+            # preferably a state under the chosen label, else any state that annotations reach.
             reached = [(v, s) for v in values for s in decision.origins.get(v, {})]
             value, state = next(
                 (f for f in _sharded_values(site, decision.solution.labels[index]) if f in reached), reached[0]
@@ -196,7 +196,7 @@ def _place(site: Site) -> str:
 
 
 def state_text(state: State) -> str:
-    """Return a state as a verb phrase."""
+    """Return a state as a verb phrase, such as "splits dim 0"."""
     if state is None:
         return "is whole"
     return f"splits dim {state}" if isinstance(state, int) else f"is partial ({state})"

@@ -56,7 +56,7 @@ class Joint(NamedTuple):
     has_argument: bool
     constrained_uses: tuple[
         tuple[int, int], ...
-    ]  # the uses to which the producer's annotation on the uses of its result applies
+    ]  # uses that the producer's annotation on the uses of its result constrains
 
 
 def edges_of(sites: Sequence[Site]) -> list[Edge]:

@@ -232,7 +232,7 @@ def _is_reached(site: Site, factor: int, origins: dict[Value, Origins]) -> bool:
 def _is_splittable(site: Site, factor: int, link: Link, parts_elsewhere: Callable[[Site, int], int]) -> bool:
     """Whether the axis may split the factor: evenly, or as a dim of its own whose uneven tiles need not nest.
 
-    Never if another axis leaves the rows of the factor partial.
+    Returns False if another axis leaves the rows of the factor partial.
     """
     loop, split = site.rule.factors[factor], parts_elsewhere(site, factor)
     if not split:

@@ -210,14 +210,14 @@ class Kinds:
         return self.rules[key], self.numbers[key]
 
     def splats(self, node: Node) -> tuple[int, ...]:
-        """Return the indices of the operands whose producer is not a site."""
+        """Return the indices of the operands that are splats: the producer of a splat is not a site."""
         return tuple([index for index, value in enumerate(node.operands) if value not in self.makers])
 
 
 def _rule_in_graph(node: Node, joined: AbstractSet[Value], makers: Mapping[Value, Node]) -> Rule:
     """Return the rule of a node, without windows whose rows another node fetches. `joined` are concatenated values."""
     node_rule = _rule(node)
-    if node_rule.picks and node.result in joined:  # Rotated or shifted rows are fetched once.
+    if node_rule.picks and node.result in joined:  # A rotation or shift fetches rows once.
         node_rule = replace(node_rule, picks=())
     if turn(node, makers.get) is not None:  # Rows of a rotation move once. Slices account for it.
         node_rule = replace(node_rule, windows=())
@@ -245,7 +245,7 @@ def _padded(annotations: Sequence[Annotation | None], sites: list[Node]) -> list
 
 
 def annotation_of(node: Node) -> Annotation | None:
-    """Return the annotation in a node's own attributes or notes, or None if it has none."""
+    """Return the annotation in a node's attributes or notes, or None if there are neither."""
     if hint := node.notes.hint:  # the sharding of the transferred value on the other mesh
         return Annotation(hint, False, (), node.loc)
     if not (is_annotation(node) or node.op in MANUAL_ENDS) or "sharding" not in node.attrs.given:

@@ -151,7 +151,8 @@ def missing_summands(state: Sharding, target: Sharding) -> tuple[tuple[str, str]
 def _to_partial(problem: Problem, state: Sharding) -> Iterator[Move]:
     """Yield the last move of a path, which makes the value partial along replicated axes.
 
-    Only if everything else matches the target. If axes of several kinds are missing, the outer kind comes first.
+    Yields nothing unless everything else matches the target. If axes of several kinds are missing, the outer kind comes
+    first.
     """
     target = problem.target
     missing = missing_summands(state, target)
@@ -166,8 +167,8 @@ def _to_partial(problem: Problem, state: Sharding) -> Iterator[Move]:
 def moved_summands(problem: Problem, state: Sharding) -> tuple[tuple[str, str], ...] | None:
     """Return the target's partial axes to which the state's partial values can move.
 
-    Returns None if they need not or cannot move. The axes, all or a part of them, have as many devices as the state's
-    partial axes. Values move one to one, so no device holds two, and all must be of one kind.
+    Returns None if the values need not or cannot move. The returned axes have as many devices as the state's partial
+    axes. Values move one to one, so no device holds two, and all must be of one kind.
     """
     target_partial = problem.target.partial
     if not state.partial or set(state.partial) <= set(target_partial):

@@ -67,7 +67,7 @@ class Problem:
         return math.prod(self.sizes[axis] for axis in axes)
 
     def tile(self, dim: int, axes: tuple[str, ...]) -> int:
-        """Return the rows of a dim on each device if these axes split it."""
+        """Return the number of rows of dim `dim` on each device if `axes` split the dim."""
         rows = self._tiles.get((dim, axes))
         if rows is None:
             rows = self._tiles[dim, axes] = -(-self.shape[dim] // self.parts(axes))

@@ -82,14 +82,14 @@ def cheapest(problem: Problem, start: Sharding) -> Path:
 
 
 def without(problem: Problem, start: Sharding, op: str) -> Path | None:
-    """Return the path of least cost without an op, or None if there is none."""
+    """Return the path of least cost that does not contain `op`, or None if every path does."""
     path = _Search(problem, Bounds(problem), start, _NEVER[0], (), (op,)).run()
     return path if path and all(move.op != op for move in path) else None
 
 
 @dataclass
 class _Search:
-    """The search for the cheapest path from `start` to the target of `problem`.
+    """Search for the cheapest path from `start` to the target of `problem`.
 
     Attributes:
         most: upper limit on the cost of a path, which is the cost of the best path so far.

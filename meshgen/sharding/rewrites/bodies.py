@@ -1,8 +1,7 @@
 """Apply a rewrite of graphs to the bodies of loops and branches as well, innermost first.
 
 Example: a rewrite folds `slice (pad %x : f32[64])`. In `while (...) { %p = pad %x  %y = slice %p }` it first turns the
-body
-into `{ %y = pad %x }`, then rewrites the graph around the loop.
+body into `{ %y = pad %x }`, then rewrites the graph around the loop.
 """
 
 from __future__ import annotations

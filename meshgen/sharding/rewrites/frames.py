@@ -1,8 +1,8 @@
 """Find dims to compute in the frame of a longer dim: dims that a slice takes unevenly out of a split dim.
 
 Example: `%a = slice %x [1:1023]`, `%b = tanh %a` of f32[1024] on 8 devices. Tiles of the 1022 rows would begin one row
-later
-than tiles of the 1024 rows. So both dims get a frame: 1024 rows in tiles of 128, in which row r is row r - 1 of %a.
+later than tiles of the 1024 rows. So both dims get a frame: 1024 rows in tiles of 128, in which row r is row r - 1 of
+%a.
 
 All dims that hold the rows of such a slice, through ops that are computed row by row, form one class with one frame.
 Where the class ends (rows are concatenated with others, padded, written into a tensor, or reduced), masks select the

@@ -54,7 +54,7 @@ def iota_gather_to_batch(graph: Graph) -> Graph | None:
 
 
 def _by_batch(node: Node, producers: _Producers) -> list[Node]:
-    """Return the node itself, or an equal gather or scatter with a batching dim."""
+    """Return the node itself, or an equivalent gather or scatter with a batching dim."""
     names = _NAMES.get(node.op)
     indices_operand = (len(node.operands) - 1) // 2 if node.op == "scatter" else 1
     join = producers.get(node.operands[indices_operand]) if names and node.option is None else None
@@ -143,7 +143,7 @@ def _carried(node: Node, dim: int) -> int | None:
 
 
 def _counting(array: np.ndarray) -> int | None:
-    """Return the dim along which an array counts from 0, or None if it is not such an array."""
+    """Return the dim along which the elements of an array count from 0, or None for other arrays."""
     if array.dtype.kind not in "iu" or array.size < 2:
         return None
     for dim, size in enumerate(array.shape):

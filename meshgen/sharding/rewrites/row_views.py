@@ -141,7 +141,7 @@ class FrameWriter(Builder):
         return True
 
     def inside(self, tensor_type: TensorType, dim: int, first: int, stop: int) -> Value | None:
-        """Return a mask of the elements in rows [first, stop) of a dim, or None if all elements are."""
+        """Return a mask of the elements in rows [first, stop) of a dim, or None if these are all rows."""
         index = TensorType((tensor_type.sizes[dim],), INDEX)
         ends = [("GE", first)] * (first > 0) + [("LT", stop)] * (stop < tensor_type.sizes[dim])
         tests: list[Value] = []

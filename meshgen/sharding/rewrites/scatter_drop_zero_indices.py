@@ -34,7 +34,7 @@ def scatter_drop_zero_indices(graph: Graph) -> Graph | None:
 
 
 def _without_zeros(node: Node, producers: _Producers) -> list[Node]:
-    """Return the node itself, or slices of its index vectors and a scatter with these."""
+    """Return `[node]`, or slices of the node's index vectors followed by a scatter at these slices."""
     if node.op != "scatter" or node.option is not None:  # a sharding option refers to the loops of the node as written
         return [node]
     attrs, indices_operand = node.attrs, len(node.operands) // 2
