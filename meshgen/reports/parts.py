@@ -36,7 +36,9 @@ class Across:
         """Return the record of a value with its mesh and the reason for that mesh."""
         why = self._placed.get(value.id, "")
         received = [
-            c.received for c in self.crossings.values() if c.receiver == part.mesh and c.received.results[0].id == value.id
+            c.received
+            for c in self.crossings.values()
+            if c.receiver == part.mesh and c.received.results[0].id == value.id
         ]
         why = received[0].notes.why if received else why
         return record | {"mesh": part.mesh.name, "placed": why}
@@ -47,7 +49,9 @@ class Across:
         if crossing is None:
             return False
         return (
-            crossing.received.results[0].name == what.lstrip("%") if isinstance(what, str) else collective.row.line == what
+            crossing.received.results[0].name == what.lstrip("%")
+            if isinstance(what, str)
+            else collective.row.line == what
         )
 
     def collective(self, collective: Served, record: dict[str, Any]) -> dict[str, Any]:

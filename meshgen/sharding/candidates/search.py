@@ -150,12 +150,12 @@ class Search:
         return self._estimates[solved]
 
 
-def solved_from(solved: Solved, others: Iterable[Solved]) -> Sequence[Solved]:
-    """Return the solutions in `others` that differ from `solved` and from each other, and keep the required
+def solved_from(solved: Solved, solutions: Iterable[Solved]) -> Sequence[Solved]:
+    """Return the solutions in `solutions` that differ from `solved` and from each other, and keep the required
     annotations.
     """
     distinct = [solved]
-    for other in others:
+    for other in solutions:
         is_new = all(other.labels != previous.labels or other.orders != previous.orders for previous in distinct)
         if is_new and not other.faults:
             distinct.append(other)

@@ -51,7 +51,9 @@ class ReasonsAcross(Reasons):
         peer = near.node.attrs.peer.name
         far = self.parts[peer].transfers[key]
         value = far.node.operands[0] if key[0] == "transfer_send" else far.node.results[0]
-        onward = [candidate for candidate in self.parts[peer].own(value) if overlaps(candidate.axis, chain.axis)]
+        onward = [
+            candidate for candidate in self.parts[peer].local_chains(value) if overlaps(candidate.axis, chain.axis)
+        ]
         if not onward:
             return chain
         continuation = self.parts[peer].followed(onward[0], seen | {key})
@@ -59,7 +61,7 @@ class ReasonsAcross(Reasons):
         tie = Tie(name, continuation.state, f"transfer {key[1]}", "", near.node.loc)
         return replace(chain, ties=(*chain.ties, tie, *continuation.ties), annotation=continuation.annotation)
 
-    def own(self, value: Value) -> list[Chain]:
+    def local_chains(self, value: Value) -> list[Chain]:
         """Return the chains of a value, each only up to the border of this mesh."""
         return super().chains(value)
 

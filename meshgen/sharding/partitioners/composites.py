@@ -26,7 +26,7 @@ from meshgen.sharding.partitioners.registry import Site, partitioner, sharding_o
 
 @partitioner("normalize", "normalize_gradient", "scaled_dot", "softmax_cross_entropy")
 def by_factors(site: Site) -> list[Value]:
-    """Write the decomposition for the device's tiles."""
+    """Write the decomposition of a composite for the device's tiles."""
     decompose = OPS[site.node.op].decompose
     assert decompose is not None
     return list(decompose(TileWriter(site)))

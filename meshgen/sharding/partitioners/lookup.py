@@ -45,7 +45,7 @@ def _is_searched(site: Site, dim: int) -> bool:
 
 @dataclass(frozen=True)
 class _Component:
-    """An index component of the lookups on a device.
+    """One component of the index vectors on a device: for each lookup, an index into one dim of the operand.
 
     Attributes:
         index: the component, relative to the tile and clamped to it.

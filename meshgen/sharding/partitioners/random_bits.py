@@ -75,7 +75,7 @@ class Word:
 
 @partitioner("rng_bit_generator")
 def rng_bit_generator(site: Site) -> list[Value]:
-    """Write a generator of random bits that are the same as on a single device, whatever the mesh.
+    """Write a random bit generator whose bits do not depend on the mesh.
 
     The new state is equal on all devices.
     """

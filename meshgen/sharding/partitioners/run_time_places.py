@@ -44,7 +44,10 @@ def _rows_from(site: Site, start: Value, count: int) -> Value:
 
 
 def _lookup_rows(site: Site, value: Value, dim: int, rows: Value) -> tuple[Value, Value]:
-    """Return rows of a value along a dim, and a mask of the rows that exist. Other elements are undefined."""
+    """Return the rows at positions `rows` along `dim`, and a mask of the positions inside the tile.
+
+    Other rows are undefined.
+    """
     builder, size = site.builder, value.type.sizes[dim]
     zero = builder.splat(0, rows.type)
     inside = builder.elementwise(
@@ -123,7 +126,7 @@ def dynamic_update_slice(site: Site) -> list[Value]:
 
 
 def _window_start(site: Site, dim: int, taken: int, tile: int) -> Value:
-    """Return the position of the window in the tile along `dim`."""
+    """Return the position in the device's tile at which the window starts along `dim`."""
     builder, scalar = site.builder, TensorType((), INDEX)
     if taken == site.node.operands[0].type.sizes[dim]:
         return builder.splat(0, scalar)

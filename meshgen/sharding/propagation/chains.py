@@ -35,7 +35,7 @@ SHOWN_TIES = 6  # Ties per chain in texts, chosen to fit on a screen; a longer c
 
 @dataclass(frozen=True)
 class Tie:
-    """One step of a chain: by the rule of `op`, `state` of `value` determines the state of the previous value."""
+    """One step of a chain. By the rule of `op`, the state of `value` determines the state of the previous value."""
 
     value: str
     state: str

@@ -34,7 +34,7 @@ from meshgen.sharding.window_fetches import rows_moved
 
 
 class AxisSolution(NamedTuple):
-    """The label of every site along an axis, and the estimated seconds of traffic and extra work."""
+    """The chosen label of every site along an axis, and the estimated seconds of traffic and work in total."""
 
     labels: tuple[Label, ...]
     seconds: float
@@ -172,7 +172,7 @@ class AxisProblem:
         return site.left(label.factor, math.ceil(size / (parts * self.link.size)) / max(math.ceil(size / parts), 1))
 
     def _fetching(self, site: Site, label: Label) -> float:
-        """Return the seconds of communication inside the op itself."""
+        """Return the seconds per step of communication inside the op under `label`, such as halo exchanges."""
         return site.times * sum(
             nbytes / self.link.bandwidth + self.link.latency for nbytes in self.fetched(site, label)
         )

@@ -279,7 +279,7 @@ class Network:
         return self._sizes[variable], variables.index(variable), *parts
 
     def _joined(self, variable: int, variables: Scope, tables: dict[Scope, Array]) -> tuple[Any, Array]:
-        """Return the best label for each combination of the other variables' labels, and its cost."""
+        """Return the best label for each combination of the other variables' labels, and the costs with that label."""
         key = self._key(variable, variables, tables)
         if key not in self._memo.joins:
             total: Any = 0.0

@@ -66,7 +66,7 @@ def _fixed(sites: list[Site], splitting_axes: Orders) -> list[tuple[Site, int, t
             }
         for factor, named in axes_by_factor.items():
             axes_of_factor = splitting_axes[site].get(factor, ())
-            order = tuple(axis for axis in named if axis in axes_of_factor)  # skips axes of size 1
+            order = tuple(axis for axis in named if axis in axes_of_factor)  # leaves out axes of size 1
             if order and len(axes_of_factor) > 1:
                 order += tuple(axis for axis in axes_of_factor if axis not in order)
                 fixed_orders.append((-site.value.type.nbytes, index, site, factor, order))

@@ -217,7 +217,7 @@ class Kinds:
 def _rule_in_graph(node: Node, joined: AbstractSet[Value], makers: Mapping[Value, Node]) -> Rule:
     """Return the rule of a node, without windows whose rows another node fetches. `joined` are concatenated values."""
     node_rule = _rule(node)
-    if node_rule.picks and node.result in joined:  # A rotation or shift fetches rows once.
+    if node_rule.picks and node.result in joined:  # The concatenation fetches the rows of a rotation or shift.
         node_rule = replace(node_rule, picks=())
     if turn(node, makers.get) is not None:  # Rows of a rotation move once. Slices account for it.
         node_rule = replace(node_rule, windows=())
