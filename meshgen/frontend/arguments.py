@@ -17,12 +17,15 @@ Shape: TypeAlias = Sequence[int | None]
 
 
 def placed_on(module: Module, user_meshes: Sequence[Mesh]) -> Module:
-    """Return the module on the user's meshes.
+    """Return the module with the user's meshes applied.
 
-    A user's mesh sets the axis sizes of the program's mesh of the same name, or replaces that mesh.
+    A user's mesh sets the axis sizes of the program's mesh of the same name. If the program's mesh has no axes of its
+    own,
+    the user's mesh replaces it.
 
     Raises:
-        UsageError: MG0001, the program has no mesh of that name, or its parts need other sizes.
+        UsageError: MG0001, the program has no mesh of that name, or was already divided into parts for other mesh
+        sizes.
     """
     if not user_meshes:
         return module
@@ -41,10 +44,10 @@ def placed_on(module: Module, user_meshes: Sequence[Mesh]) -> Module:
 
 
 def on_machine(module: Module, machine: Machine) -> Module:
-    """Return the module with `machine` as the machine of all its meshes.
+    """Return the module with `machine` (device type and network) as the hardware of all meshes of the module.
 
     Raises:
-        UsageError: MG0001, the module is already divided into parts of several meshes.
+        UsageError: MG0001, the module is already divided into parts, one for each of several meshes.
     """
     if module.parts:
         hint = "enter the program as it was before propagation"
@@ -55,7 +58,10 @@ def on_machine(module: Module, machine: Machine) -> Module:
 
 
 def _naming_faults(module: Module, named: Mapping[str, Mesh]) -> Iterator[Diagnostic]:
-    """Yield a fault for each user mesh that the program does not have, or whose sizes contradict the program's parts."""
+    """Yield a diagnostic for each mesh in `named` that the program does not have.
+
+    In a module that is already divided into parts, also yield one for each mesh whose axis sizes differ from the parts.
+    """
     program_meshes = {mesh.name: mesh for mesh in module.meshes or (module.mesh,)}
     for name, mesh in named.items():
         if name == DEFAULT_NAME and len(program_meshes) > 1 and name not in program_meshes:
@@ -77,13 +83,14 @@ def _naming_faults(module: Module, named: Mapping[str, Mesh]) -> Iterator[Diagno
 
 
 def shapes_of(args: Args, signature: Signature) -> dict[str, Shape]:
-    """Return the shapes of inputs by name, from types, arrays or shapes.
+    """Map input names to the shapes that the user's `args` give them.
 
-    `args` lists them in order, by name, or in the structure of the arguments. None keeps the program's shape, and a
-    None within a shape keeps that dim's size.
+    `args` is a list in the order of the inputs, a dict by name, or nested like the program's arguments. An entry is a
+    type,
+    an array or a shape. An entry None keeps the input's shape in the program; None in place of a size keeps that size.
 
     Raises:
-        UsageError: MG0001, `args` is anything else.
+        UsageError: MG0001, `args` has another form.
     """
     if args is None:
         return {}
@@ -104,7 +111,10 @@ def _by_name(args: Mapping[str, Any], signature: Signature, faults: list[str]) -
 
 
 def _pairs_in_order(args: Sequence[Any], signature: Signature, faults: list[str]) -> list[tuple[str, Any]]:
-    """Pair the input names with the values of `args`: one per parameter, in its structure, or one per leaf."""
+    """Pair input names with the values of the list `args`.
+
+    `args` has either one entry per parameter, nested like the parameter, or one entry per input array.
+    """
     values = list(args)
     is_by_parameter = len(values) == len(signature.nodes) < len(signature.slots)
     if is_by_parameter or any(isinstance(row, Mapping) for row in values):
@@ -117,7 +127,10 @@ def _pairs_in_order(args: Sequence[Any], signature: Signature, faults: list[str]
 
 
 def combinations(sizes: Any) -> list[tuple[Any, Any]]:
-    """Return the pairs of mesh sizes and input shapes in `compile`'s `sizes`. Raises UsageError for anything else."""
+    """Return (mesh sizes, input shapes) for each dict in `sizes`, the option of `compile`, which may be a single dict.
+
+    Example: `[{"mesh": {"dp": 2}, "args": {"x": (8, 64)}}]`. Raises UsageError MG0001 if `sizes` has another form.
+    """
     rows: list[Any] = list(sizes) if isinstance(sizes, (list, tuple)) else [sizes]
     for row in rows:
         if not isinstance(row, Mapping) or not {*cast("Mapping[Any, Any]", row)} <= {"mesh", "args"}:

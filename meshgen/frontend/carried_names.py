@@ -15,14 +15,14 @@ from meshgen.ir.graph import Graph, Value
 from meshgen.ir.predicates import is_annotation, is_loop
 from meshgen.ir.regions import program_regions
 
-_GENERATED = re.compile(r"(iterArg|arg)(_?\d+)?")  # names that JAX generates
+_GENERATED = re.compile(r"(iterArg|arg)(_?\d+)?")  # Names that JAX generates for loop-carried values.
 
 
 def name_carried_values(graph: Graph, arguments: Collection[Value] | None = None) -> None:
-    """Name the loop-carried values that start as named arguments of the program, in nested loops too.
+    """Name the values that loops carry after the named program arguments that initialize them, in nested loops too.
 
     Args:
-        arguments: values from outside `graph` whose names may be passed on; default: the inputs of `graph`.
+        arguments: values from outside `graph` whose names loops may adopt; by default, the inputs of `graph`.
     """
     named_values = {*(graph.inputs if arguments is None else arguments)}
     for node in graph.nodes:

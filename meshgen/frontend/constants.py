@@ -15,7 +15,7 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True, eq=False)
 class Constant:
-    """The compile-time value of an input, as returned by `mg.constant`."""
+    """The value of an input that the user fixed at compile time with `mg.constant`."""
 
     array: Array
 

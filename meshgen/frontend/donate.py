@@ -1,9 +1,10 @@
-"""The `donate` option of the Python interface: arguments by name, by number, or in their structure.
+"""The `donate` option of the Python interface: which arguments are donated, and which result is the next value of each.
 
-    donate=["params", "opt"]                  the next value of each is the result of its structure (`next_values.py`)
-    donate={"params": 0, "opt": "result.1"}   result 0 is the next value of `params`, result 1 that of `opt`
+    donate=["params", "opt"]                 the next value of an argument is the result with the same structure
+                                             (`next_values.py`)
+    donate={"params": 0, "opt": "result.1"}  result 0 is the next value of `params`, result 1 that of `opt`
 
-A result is given by its number, or by its path in the returned structure.
+Arguments are given by name or number. A result is given by its number, or by its path in the returned structure.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ Donate: TypeAlias = str | int | Sequence[str | int] | Mapping[str | int, str | i
 
 
 def donating(module: Module, donate: Donate, signature: Signature) -> Module:
-    """Return the module with additional donated arguments, from the `donate` option.
+    """Return the module with the donations of the option `donate` added to the module's own donations.
 
     Raises:
-        UsageError: MG0001, an argument or result is unknown, or their structures do not match.
+        UsageError: MG0001, an argument or result is unknown, or the structures of an argument and its result differ.
     """
     if donate is None:
         return module
@@ -47,7 +48,7 @@ def donating(module: Module, donate: Donate, signature: Signature) -> Module:
 def _paired(
     argument: str | int, inputs: Sequence[Slot], node: Node | None, result: str | int, target: Node | list[Slot]
 ) -> list[tuple[Slot, Slot]]:
-    """Pair the arrays of an argument with those of a result: by key if both have the same keys, else in order."""
+    """Pair the arrays `inputs` of an argument with those of a result: by key if both have the same keys, else in order."""
     if node is not None and not isinstance(target, list) and (pairs := key_pairs(node, target)) is not None:
         return pairs
     outputs = target if isinstance(target, list) else list(slots_of(target))
@@ -59,7 +60,7 @@ def _paired(
 
 
 def _donations(donate: Any) -> dict[Any, Any]:
-    """Map each donated argument to its result, or to None if the structure determines the result."""
+    """Map each donated argument to the result that `donate` gives for it, or to None if `donate` is only a list."""
     if isinstance(donate, Mapping):
         results_by_argument = dict(cast("Mapping[Any, Any]", donate))
     else:
@@ -73,7 +74,7 @@ def _donations(donate: Any) -> dict[Any, Any]:
 
 
 def _result(module: Module, signature: Signature, result: str | int) -> Node | list[Slot]:
-    """Return a result by its path in the returned structure, or the arrays that its name matches among all results."""
+    """Return the result at path `result` of the returned structure, or else all result arrays with a matching name."""
     results = results_of(module, signature)
     node: Node | None = signature.result
     keys = canonical(_slot_name(result, "result.")).split(".")

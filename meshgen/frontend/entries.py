@@ -1,4 +1,4 @@
-"""Modules with several programs, one per entry function."""
+"""Compilation of several programs into one module, with an entry function for each program."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ from meshgen.errors import Diagnostic, UsageError
 
 
 def programs_of(graph: Any, entry: Any) -> dict[str, tuple[Any, str]] | None:
-    """Map each entry function to its program and to the function's name in that program.
+    """Map the name of each entry function to (program, name of the function in that program).
+
+    `graph` is a dict of programs by entry name, or `entry` lists functions of one program.
 
     Returns:
-        None if `graph` and `entry` describe a single program.
+        The mapping, or None if `graph` and `entry` describe a single program.
 
     Raises:
-        UsageError: MG0001, a name is malformed.
+        UsageError: MG0001, a name is not a nonempty string.
     """
     if isinstance(graph, Mapping):
         programs = cast("Mapping[Any, Any]", graph)

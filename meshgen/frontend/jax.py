@@ -27,7 +27,8 @@ from meshgen.mesh import is_mesh_of_jax, make_mesh
 from meshgen.packages import install
 from meshgen.sizes.program import input_names
 
-_OLDEST = (0, 7, 2)  # the oldest JAX tested; older ones print no locations, or another dialect of shardings
+# The oldest JAX version tested. Older versions print no locations, or shardings in another dialect.
+_OLDEST = (0, 7, 2)
 _Result = TypeVar("_Result")
 
 
@@ -47,11 +48,11 @@ def is_jax(program: Any) -> bool:
 
 
 def from_jax(program: Any, args: Args) -> tuple[Module, Signature | None]:
-    """Return the module of a JAX program, with shardings as `sdy` attributes, and its signature.
+    """Return the module of a JAX program, with shardings as `sdy` attributes, and the program's call signature.
 
     Args:
         program: any object for which `is_jax` holds.
-        args: the arrays or types of a function's arguments.
+        args: example arguments (arrays or types) if `program` is a function.
 
     Raises:
         ProgramError: the StableHLO reader rejects the program.
@@ -79,13 +80,14 @@ def from_jax(program: Any, args: Args) -> tuple[Module, Signature | None]:
 
 
 def from_function(function: Callable[..., Any], args: Args, error: MeshgenError) -> tuple[Module, Signature | None]:
-    """Import a function as `jax.jit(function)`, because meshgen cannot trace the function.
+    """Import a function as `jax.jit(function)` after meshgen's own tracer failed with `error`.
 
     Raises:
-        MeshgenError: `error`, the tracer's, if neither the function nor its arguments involve JAX; else as `from_jax`.
+        MeshgenError: `error` itself if neither the function nor its arguments involve JAX; otherwise the errors of
+            `from_jax`.
     """
     if any(fault.code == "MG0006" for fault in error.diagnostics):
-        raise error  # A structure contains itself: JAX would flatten it forever.
+        raise error  # The structure contains itself, so JAX would flatten it forever.
     is_of_jax = _is_of_jax(function) or _is_raised_in_jax(error)
     if not is_of_jax and not _has_jax_values(args) and not _names_jax(function):
         raise error
@@ -98,7 +100,7 @@ def from_function(function: Callable[..., Any], args: Args, error: MeshgenError)
 
 
 def _jitted(function: Callable[..., Any]) -> Any:
-    """Return `jax.jit(function)`; arrays that `functools.partial` binds stay arguments."""
+    """Return `jax.jit(function)`. Arrays that `functools.partial` binds remain arguments instead of becoming constants."""
     import jax
 
     if isinstance(function, partial):
@@ -117,7 +119,8 @@ def _names_jax(function: Callable[..., Any]) -> bool:
     """Whether a function refers to modules, functions or arrays of JAX."""
     try:
         named = inspect.getclosurevars(inspect.unwrap(function))
-    except (TypeError, ValueError):  # a callable object, or a variable that is not assigned yet
+    # TypeError for a callable object, ValueError for a captured variable that is not assigned yet.
+    except (TypeError, ValueError):
         return False
     values = [*named.globals.values(), *named.nonlocals.values()]
     module_names = [
@@ -130,9 +133,9 @@ def _names_jax(function: Callable[..., Any]) -> bool:
 
 
 def _is_raised_in_jax(error: BaseException | None) -> bool:
-    """Whether an exception or one of the exception's causes passed through JAX.
+    """Whether `error`, or an exception that caused `error`, passed through code of JAX.
 
-    JAX may remove its frames from the traceback, and leaves a note then.
+    JAX may remove JAX's own frames from the traceback; it then leaves a note on the exception.
     """
     while error is not None:
         frames = (frame for frame, _ in walk_tb(error.__traceback__))
@@ -155,7 +158,7 @@ def _has_jax_values(args: Args) -> bool:
         return False
     try:
         leaves = jax.tree_util.tree_leaves(args)
-    except (TypeError, ValueError):  # dicts whose keys cannot be sorted
+    except (TypeError, ValueError):  # JAX cannot flatten dicts whose keys cannot be sorted.
         return False
     return any(isinstance(leaf, (jax.Array, jax.ShapeDtypeStruct)) for leaf in leaves)
 
@@ -170,7 +173,7 @@ def _require_version() -> None:
 
 
 def _read(program: Any, traced: Any) -> tuple[Module, Signature | None]:
-    """Return the module of a lowered or exported program, and its signature."""
+    """Return the module of a lowered or exported program, and the program's call signature."""
     from meshgen.frontend.jax_signature import jax_signature
 
     is_exported = hasattr(program, "mlir_module")
@@ -206,9 +209,11 @@ def _meshes(jaxpr: Any) -> Iterator[Any]:
 
 
 def _from_wrapper(wrapper: Wrapper, args: Args) -> tuple[Module, Signature]:
-    """Return the module and the signature of a wrapped function.
+    """Return the module and the signature of a wrapped function (see `jax_wrappers.py`).
 
-    Callers pass and get what the wrapper takes and returns.
+    By that signature, callers pass the arguments of the wrapper, not those of the jitted function, and get the
+    wrapper's
+    result.
     """
     from meshgen.frontend.jax_wrapped_calls import placeholders, wrapped_program
 
@@ -222,7 +227,11 @@ def _from_wrapper(wrapper: Wrapper, args: Args) -> tuple[Module, Signature]:
 
 
 def _call(function: Any, args: Args, wrapper: Wrapper | None = None) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return the positional and keyword arguments of a call. Arguments by name become positional where possible."""
+    """Return the positional and the keyword arguments for a call of `function` with `args`.
+
+    A dict `args` of arguments by name is bound to the function's signature, so that arguments become positional where
+    possible.
+    """
     if args is None:
         hint = "give args=(params, x), arrays or types, or pass jax.jit(f).lower(params, x)"
         raise UsageError(Diagnostic("MG0001", "a function of jax.jit needs its arguments, or their types", hint=hint))
@@ -235,7 +244,7 @@ def _call(function: Any, args: Args, wrapper: Wrapper | None = None) -> tuple[tu
 
 
 def _traced(function: Any, args: Args) -> Any:
-    """Trace a function of `jax.jit` for arguments of the types of `args`."""
+    """Trace a function of `jax.jit` for arguments with the types of `args`."""
     positional, named = _call(function, args)
     return _or_refused(
         lambda: function.trace(*map(_type, positional), **{name: _type(arg) for name, arg in named.items()})
@@ -265,7 +274,10 @@ def lowered_for_any_mesh(traced: Any) -> Any:
 
 
 def _type(arg: Any) -> Any:
-    """Convert `f32[8,16]` and `mg.spec` in an argument to JAX's types, and keep other leaves."""
+    """Convert meshgen's types in an argument (`"f32[8,16]"` or `mg.spec(...)`) to JAX's types.
+
+    Other leaves do not change.
+    """
     import jax
 
     return jax.tree_util.tree_map(_leaf_type, arg)
@@ -279,7 +291,7 @@ def _leaf_type(leaf: Any) -> Any:
 
 
 def _spec_of(text_or_type: str | TensorType) -> TensorType | None:
-    """Return the type that a text names, or None for other texts, which may be static arguments."""
+    """Return the tensor type that `text_or_type` names, or None for any other text, which may be a static argument."""
     from meshgen.frontend.tracer import spec
 
     try:

@@ -42,7 +42,7 @@ def from_jax(function: Callable[..., Any]) -> Callable[..., Any]:
             lowered = lowered_for_any_mesh(jax.jit(function, keep_unused=True).trace(*positional, **named))
         except MeshgenError:
             raise
-        except Exception as error:  # any error of the user's function
+        except Exception as error:  # The user's function can raise anything.
             text = " ".join(str(error).split())[:300]
             refuse(f"JAX cannot lower {getattr(function, '__name__', 'the function')} for these arguments: {text}")
         body = read_generated(lowered.as_text(debug_info=True)).graph

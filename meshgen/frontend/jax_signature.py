@@ -1,4 +1,4 @@
-"""The call signature of a JAX program: its trees, parameter names, unused arguments and typed PRNG keys.
+"""The call signature of a JAX program: argument and result trees, parameter names, unused arguments, typed PRNG keys.
 
 JAX drops the arguments that a program does not use from the module, but callers still pass them.
 """
@@ -19,9 +19,9 @@ from meshgen.ir.graph import Module
 
 
 def jax_signature(module: Module, program: Any) -> Signature | None:
-    """Return the signature that JAX's trees describe, and rename the inputs of `module` accordingly.
+    """Return the signature that JAX's argument and result trees describe, and rename the inputs of `module` after it.
 
-    Returns None if the trees do not fit the module.
+    Returns None if the trees have another number of leaves than the module has inputs and outputs.
     """
     tree: Any = getattr(program, "in_tree", None)
     if tree is None:
@@ -66,9 +66,10 @@ def x64_enabled() -> bool:
 def without_values(
     parameters: Mapping[Any, Any], key: Callable[[Any], Any] = lambda leaf: leaf
 ) -> Callable[[Path, Any], Path]:
-    """Return a function that drops the final `value` key from the path of a leaf of a `flax.nnx` variable.
+    """Return a function of a leaf's path and the leaf that drops a final key `value` from the path.
 
-    The function takes the path and the leaf; `key` identifies a leaf.
+    It does so for the arrays of `flax.nnx` variables: `params.w.value` becomes `params.w`. `parameters` contains the
+    variables; `key` returns a hashable identity of a leaf.
     """
     variables = filter(is_nnx_variable, tree_util.tree_leaves([*parameters.values()], is_leaf=is_nnx_variable))
     variable_leaves = {key(leaf) for variable in variables for leaf in tree_util.tree_leaves(variable)}
@@ -76,7 +77,7 @@ def without_values(
 
 
 def _traced_names(program: Any, leaves: int) -> dict[int, str]:
-    """Return the name of each leaf, used or not, or an empty dict if JAX has not kept the names from tracing."""
+    """Map leaf numbers, of used and unused leaves, to the names that JAX kept from tracing (possibly none)."""
     lowering: Any = getattr(program, "_lowering", None)
     info = getattr(lowering, "compile_args", {}).get("all_args_info")
     names: Sequence[str] = getattr(getattr(info, "debug_info", None), "arg_names", None) or ()
@@ -84,8 +85,12 @@ def _traced_names(program: Any, leaves: int) -> dict[int, str]:
 
 
 def kept_leaves(program: Any, leaves: int, inputs: int) -> dict[int, int] | None:
-    """Map each used leaf to the number of its input. Returns None if the counts do not match."""
-    kept: Iterable[int] | None = getattr(program, "module_kept_var_idx", None)  # attribute of exported programs
+    """Map the number of each argument leaf that the program uses to the number of the program input for that leaf.
+
+    Returns None if the number of used leaves differs from the number of inputs.
+    """
+    # Only exported programs have this attribute.
+    kept: Iterable[int] | None = getattr(program, "module_kept_var_idx", None)
     if kept is None:
         lowering: Any = getattr(program, "_lowering", None)
         kept = getattr(lowering, "compile_args", {}).get("kept_var_idx")
@@ -94,7 +99,9 @@ def kept_leaves(program: Any, leaves: int, inputs: int) -> dict[int, int] | None
 
 
 def _roots(parameters: Mapping[int | str, Any], names: Mapping[int, str]) -> dict[int | str, str]:
-    """Return the name of each parameter: from the input names if they contain it, else `arg` and its number."""
+    """Return a name for each parameter: the common prefix of its input names, or `arg0`, `arg1`, ... without such
+    names.
+    """
     numbered = {key: key if isinstance(key, str) else f"arg{key}" for key in parameters}
     root_names = dict(numbered)
     for key, tree in parameters.items():
@@ -106,18 +113,18 @@ def _roots(parameters: Mapping[int | str, Any], names: Mapping[int, str]) -> dic
 
 
 def leaf_shape(kind: Any) -> tuple[int | None, ...]:
-    """Return the shape of a leaf in the program; symbolic sizes become None."""
+    """Return the shape of an argument leaf from its JAX type `kind`. Symbolic sizes become None."""
     key_words = kind.dtype._impl.key_shape if key_kind(kind) else ()
     return tuple(size if isinstance(size, int) else None for size in (*kind.shape, *key_words))
 
 
 def key_kind(kind: Any) -> str:
-    """Return the implementation name of a typed PRNG key, or an empty string for other leaves."""
+    """Return the implementation name of a typed PRNG key, such as `fry` for threefry, or "" for arrays."""
     return kind.dtype._impl.name if jax.numpy.issubdtype(kind.dtype, jax.dtypes.prng_key) else ""
 
 
 def _flattened(tree: Any, positional: Sequence[str]) -> Callable[[Sequence[Any], Mapping[str, Any]], list[Any] | None]:
-    """Return a function that flattens the arguments of a call.
+    """Return a function that flattens the positional and keyword arguments of a call to a list of leaves.
 
     The function returns None if the arguments do not have the structure `tree`.
     """
@@ -128,7 +135,7 @@ def _flattened(tree: Any, positional: Sequence[str]) -> Callable[[Sequence[Any],
             args.append(kwargs.pop(positional[len(args)]))
         try:
             leaves, call_tree = tree_util.tree_flatten((tuple(args), kwargs))
-        except (TypeError, ValueError):  # keys that cannot be sorted
+        except (TypeError, ValueError):  # JAX cannot flatten dicts whose keys cannot be sorted.
             return None
         return leaves if call_tree == tree else None
 
@@ -136,7 +143,10 @@ def _flattened(tree: Any, positional: Sequence[str]) -> Callable[[Sequence[Any],
 
 
 def _results(program: Any, outputs: int) -> dict[str, Any]:
-    """Return the `rebuild` and `result` fields of the signature, or no fields if the result tree does not fit."""
+    """Return the signature fields `rebuild` and `result` as a dict.
+
+    The dict is empty if JAX's result tree is missing or does not have `outputs` leaves.
+    """
     tree: Any = getattr(program, "out_tree", None)
     if tree is None or tree.num_leaves != outputs:
         return {}

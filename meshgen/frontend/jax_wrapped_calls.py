@@ -29,9 +29,9 @@ from meshgen.ir.graph import Module
 
 
 def placeholders(args: Any, to_type: Callable[[Any], Any]) -> Any:
-    """Replace the types in the arguments by placeholder arrays, because frameworks treat other values as static.
+    """Replace each type in `args` by a placeholder array, because frameworks treat types as static arguments.
 
-    The placeholders are broadcast scalars, which take no memory. Typed PRNG keys become real keys.
+    A placeholder is a broadcast scalar, which takes no memory. Types of PRNG keys are replaced by real keys.
     """
 
     def leaf(value: Any) -> Any:
@@ -48,7 +48,10 @@ def placeholders(args: Any, to_type: Callable[[Any], Any]) -> Any:
 
 @dataclass
 class _Leaves:
-    """Leaf numbers of the program by the identity of their arrays; an array that is passed twice has two numbers."""
+    """Maps arrays, compared by identity, to their leaf numbers in the program.
+
+    An array that is passed twice has two numbers.
+    """
 
     numbers: IdentityDict[Any, list[int]] = field(default_factory=IdentityDict[Any, "list[int]"])
 
@@ -60,16 +63,16 @@ class _Leaves:
         return by_identity
 
     def take(self, leaf: Any) -> int | None:
-        """Remove and return the next number of an array, or return None if no number is left."""
+        """Remove and return the next leaf number of the array `leaf`, or return None if no number is left."""
         numbers = self.numbers.get(leaf)
         return numbers.pop(0) if numbers else None
 
 
 def wrapped_program(module: Module, lowered: Any, wrapper: Wrapper, passed: Passed, args: Any,
                     kwargs: Mapping[str, Any]) -> tuple[Module, Signature] | None:  # fmt: skip
-    """Return the module and its signature for the caller's `args` and `kwargs`.
+    """Return the module, reduced to the outputs that callers get, and the signature for calls with `args` and `kwargs`.
 
-    Returns None if JAX does not report which leaves it uses.
+    Returns None if JAX does not report which leaves the program uses.
     """
     input_of_leaf = kept_leaves(lowered, len(passed.leaves), len(module.graph.inputs))
     if input_of_leaf is None:
@@ -103,19 +106,20 @@ def wrapped_program(module: Module, lowered: Any, wrapper: Wrapper, passed: Pass
 
 
 def _parameters(wrapper: Wrapper, args: Any, kwargs: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """Return the parameter values by name, bound ones first, and the names of the positional parameters."""
+    """Return all parameter values by name, including those that `functools.partial` binds, and the positional names."""
     args, kwargs = (*wrapper.args, *args), {**wrapper.kwargs, **kwargs}
     return parameters_of(wrapper.base, args, kwargs)
 
 
 def parameters_of(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """Return the values of a function's parameters by name, and the names of the positional ones.
+    """Return the argument values of a call by parameter name, and the names of the positional parameters.
 
-    `xs.0` is the first value of `*xs`.
+    `xs.0` is the name of the first value of `*xs`.
     """
     try:
         bound = inspect.signature(function).bind_partial(*args, **kwargs)
-    except (TypeError, ValueError):  # The function has no signature, or its wrapper has another one.
+    # The function has no signature, or the wrapper accepts other arguments than the signature says.
+    except (TypeError, ValueError):
         numbered = {f"arg{number}": arg for number, arg in enumerate(args)}
         return numbered | dict(kwargs), [*numbered]
     values: dict[str, Any] = {}
@@ -136,7 +140,10 @@ def parameters_of(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any])
 
 
 def _own_parts(wrapper: Wrapper) -> dict[str, Any]:
-    """Return the function as the parameter `self` if the function is a structure: `eqx.filter_jit(model)`."""
+    """Return {"self": function} if the wrapped function is itself a pytree with arrays, as in `eqx.filter_jit(model)`.
+
+    Returns an empty dict for plain functions.
+    """
     function = getattr(wrapper.base, "__wrapped__", None)
     return {} if opened(function) is None else {"self": function}
 
@@ -144,7 +151,7 @@ def _own_parts(wrapper: Wrapper) -> dict[str, Any]:
 def _nodes(
     passed: Passed, input_of_leaf: Mapping[int, int], parameters: Mapping[str, Any]
 ) -> tuple[dict[str, Node], dict[str, int | None]]:
-    """Return the structure of each parameter, and the leaf number of each slot by the slot's name."""
+    """Return the structure of each parameter with a slot per array, and a mapping from slot name to leaf number."""
     leaves, leaf_of_slot = _Leaves.of(passed.leaves), dict[str, "int | None"]()
     plain = without_values(parameters, id)
 
@@ -163,9 +170,9 @@ def _nodes(
 def _left_over(
     passed: Passed, input_of_leaf: Mapping[int, int], nodes: Mapping[str, Node], leaf_of_slot: dict[str, int | None]
 ) -> dict[str, Node]:
-    """Return slots for the used leaves that no parameter contains.
+    """Return slots for used leaves that no parameter contains, such as arrays that a closure holds.
 
-    Each is named by its path in the arguments of the jitted function.
+    The name of a slot is the leaf's path in the arguments of the jitted function.
     """
     unnamed_slots: dict[str, Node] = {}
     named_leaves = {number for number in leaf_of_slot.values() if number is not None}
@@ -186,18 +193,19 @@ def _array(leaf: Any) -> Any:
 
 def _leaves_of_call(wrapper: Wrapper, compiled: Passed, leaves: Sequence[int | None], args: Sequence[Any],
                     kwargs: Mapping[str, Any]) -> list[Any] | None:  # fmt: skip
-    """Return the leaves of a call in the order of the slots.
+    """Return the arrays of a call in the order of the signature's slots; `leaves` has the leaf number of each slot.
 
-    Returns None if the arguments do not fit and the caller can list the faults by name.
+    Returns None if the arguments do not match the compiled program and the signature can report each mismatch by name.
 
     Raises:
-        ArgumentError: MG0601, static arguments differ from those the program was compiled for, or the leaves of a
-            function with bound arguments do not fit.
+        ArgumentError: MG0601, the static arguments differ from those at compile time, or a function with bound
+        arguments
+            gets arrays of other shapes.
     """
     is_bound = bool(wrapper.args or wrapper.kwargs or _own_parts(wrapper))
     try:
         passed = wrapper.passed(args, kwargs)
-    except Exception as error:  # any error of the framework for arguments that it does not accept
+    except Exception as error:  # The framework can raise anything for arguments that it does not accept.
         if not is_bound:
             return None
         text = " ".join(str(error).split())[:300]
@@ -226,10 +234,10 @@ def _answer(
     outputs_of_program: Sequence[Any],
     call_args: Any,
 ) -> Any:
-    """Return the result of a call, rebuilt from the program's outputs, and update the caller's modules.
+    """Return the result of a call, rebuilt by the framework from the program's outputs; update the caller's modules.
 
-    If the framework does not accept the arguments, such as dicts by parameter name, the result has the structure
-    `result`.
+    If the framework does not accept the call's arguments (for example a dict by parameter name), the result has the
+    structure `result` of the signature instead.
     """
     values: list[Any] = [None] * lowered.out_tree.num_leaves
     for number, array in zip(outputs, outputs_of_program, strict=True):
@@ -237,15 +245,15 @@ def _answer(
     args, kwargs = call_args or ((), {})
     try:
         wrapper.passed(args, kwargs)
-    except Exception:  # any error of the framework for arguments that it does not accept
+    except Exception:  # The framework can raise anything for arguments that it does not accept.
         return rebuilt(result, lambda slot: outputs_of_program[slot.number or 0], makers_in(call_args))
     return wrapper.call(lambda *_a, **_k: lowered.out_tree.unflatten(values), args, kwargs)
 
 
 def _result(lowered: Any, wrapper: Wrapper, args: Any, kwargs: Mapping[str, Any]) -> tuple[Node, list[int]]:
-    """Return the structure of the result, and the sorted numbers of the outputs in this structure.
+    """Return the structure of the result, and the sorted numbers of the program outputs that this structure contains.
 
-    A function that updates its arguments returns a pair: its result, and the updated arguments by name.
+    If the function updates its arguments, the structure is a pair: the result, and the updated arguments by name.
     """
     leaves = [jax.ShapeDtypeStruct(value.shape, value.dtype) for value in tree_util.tree_leaves(lowered.out_info)]
     numbers = _Leaves.of(leaves)
@@ -267,9 +275,9 @@ def _result(lowered: Any, wrapper: Wrapper, args: Any, kwargs: Mapping[str, Any]
 
 
 def _numbered(node: Node, positions: Mapping[int, int], keys: Mapping[int, str]) -> Node | None:
-    """Replace output numbers in a structure by their final positions, and drop leaves that are not outputs.
+    """Replace each output number in a structure by `positions[number]`. Leaves that are not outputs are dropped.
 
-    Returns None for a leaf that is dropped.
+    Returns None if `node` is itself a leaf that is dropped.
     """
     if isinstance(node, Slot):
         if node.number is None:
@@ -281,7 +289,7 @@ def _numbered(node: Node, positions: Mapping[int, int], keys: Mapping[int, str])
 
 
 def _with_outputs(module: Module, outputs: Sequence[int]) -> Module:
-    """Return the module with only the given outputs."""
+    """Return the module with only those outputs whose numbers are in `outputs`."""
     module.graph.outputs = [module.graph.outputs[number] for number in outputs]
     annotations = [*module.out_annotations, *[None] * (max(outputs, default=-1) + 1 - len(module.out_annotations))]
     positions: dict[int | None, int] = {number: position for position, number in enumerate(outputs)}

@@ -21,23 +21,24 @@ from functools import partial
 from threading import Lock
 from typing import Any, NoReturn
 
-_ATTRIBUTES = ("jitted_fn", "_cached")  # of flax.nnx, and of equinox
-_REPLACING = Lock()  # held while a wrapper's jitted function is replaced
+# Attributes that hold the jitted function: in wrappers of flax.nnx, and in wrappers of equinox.
+_ATTRIBUTES = ("jitted_fn", "_cached")
+_REPLACING = Lock()  # Held while a wrapper's jitted function is replaced.
 
 
 class _PassedError(Exception):
-    """Carries the arguments that a wrapper passes to its jitted function."""
+    """Raised in place of the jitted function, to carry the arguments that a wrapper passes to it out of the wrapper."""
 
 
 @dataclass(frozen=True)
 class Wrapper:
-    """A function that calls a jitted function.
+    """A framework's function that calls a function of `jax.jit`, such as `nnx.jit(f)`.
 
     Attributes:
-        base: the framework's function, without arguments that `functools.partial` binds.
+        base: the framework's function, without the arguments that `functools.partial` binds.
         jitted: the function of `jax.jit` that `base` calls.
         attribute: the attribute of `base` that holds `jitted`; empty if `base` is `jitted`.
-        args, kwargs: the bound arguments.
+        args, kwargs: the arguments that `functools.partial` binds.
     """
 
     base: Any
@@ -47,7 +48,7 @@ class Wrapper:
     kwargs: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     def call(self, function: Callable[..., Any], args: Any, kwargs: Mapping[str, Any]) -> Any:
-        """Call the wrapper with `function` in place of its jitted function."""
+        """Call a copy of the wrapper that calls `function` instead of its jitted function."""
         base = function
         if self.attribute:
             base = copy(self.base)
@@ -55,7 +56,10 @@ class Wrapper:
         return base(*self.args, *args, **{**self.kwargs, **kwargs})
 
     def passed(self, args: Any, kwargs: Mapping[str, Any]) -> Passed:
-        """Return the arguments that the jitted function receives in this call. Raises any error of the wrapper."""
+        """Return the arguments that the wrapper passes to its jitted function in this call.
+
+        Raises any error of the wrapper.
+        """
         try:
             self.call(_raise_arguments, args, kwargs)
         except _PassedError as error:
@@ -63,9 +67,10 @@ class Wrapper:
         raise TypeError(f"{self.base!r:.60} does not call its jitted function")
 
     def traced(self, args: Any, kwargs: Mapping[str, Any]) -> Any:
-        """Trace the jitted function for a call of the wrapper with these arguments.
+        """Trace the jitted function with the arguments that the wrapper passes to it for `args` and `kwargs`.
 
-        The call uses the wrapper itself, not a copy, because the traced function refers to the wrapper.
+        The method modifies the wrapper itself for this call, not a copy, because the traced function refers to the
+        wrapper.
         """
         traces: list[Any] = []
 
@@ -86,12 +91,12 @@ class Wrapper:
 
 @dataclass(frozen=True)
 class Passed:
-    """The arguments of a jitted function, divided into traced and static ones.
+    """The arguments of a call of a jitted function, divided into traced and static ones.
 
     Attributes:
         args, kwargs: all arguments.
-        leaves, tree: the traced arguments, flattened.
-        static: the static arguments.
+        leaves, tree: the arrays of the traced arguments, and the pytree structure to rebuild these arguments.
+        static: the static arguments, positional ones first.
     """
 
     args: tuple[Any, ...]
@@ -117,10 +122,10 @@ class Passed:
         return Passed(args, kwargs, leaves, tree, static)
 
     def has_static_of(self, other: Passed) -> bool:
-        """Whether the static arguments equal those of another call."""
+        """Whether the static arguments equal those of `other`."""
         try:
             return bool(self.static == other.static)
-        except Exception:  # the `__eq__` of a user's class, or of an array
+        except Exception:  # The `__eq__` of a user's class, or of an array, can raise anything.
             return False
 
 
@@ -155,7 +160,10 @@ def is_jitted(program: Any) -> bool:
 
 
 def is_lowered_elsewhere(program: Any) -> bool:
-    """Whether a framework lowered the program, which then no longer records how callers pass their modules."""
+    """Whether a framework (flax, equinox) lowered the program.
+
+    Such a program does not record how callers pass their modules.
+    """
     return (_is_of(program, "flax") or _is_of(program, "equinox")) and hasattr(program, "as_text")
 
 
@@ -175,7 +183,7 @@ def is_nnx_variable(leaf: Any) -> bool:
 
 
 def duplicate(structure: Any) -> Any:
-    """Clone the modules of `flax.nnx` in a structure, so that a call can update the clones; arrays are shared."""
+    """Copy the modules of `flax.nnx` in a structure, so that a call can update the copies. The copies share the arrays."""
     from jax import tree_util
 
     if any(map(is_nnx_node, tree_util.tree_leaves(structure, is_leaf=is_nnx_node))):

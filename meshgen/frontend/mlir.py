@@ -42,12 +42,15 @@ def read_mlir(source: str | Path, meshes: Sequence[Mesh] = (), entry: str = "") 
 
 
 def read_generated(text: str, meshes: Sequence[Mesh] = ()) -> Module:
-    """Return the module of text that JAX printed: locations come from the text, and tensor types are global.
+    """Return the module of StableHLO text that JAX printed.
 
-    JAX emits no manual computation if all manual axes have size 1; its collectives then have groups of one device.
+    Source locations come from the text; tensor types are global.
+
+    JAX omits the manual computation of a `shard_map` if all manual axes have size 1. The collectives of its body then
+    have groups of one device.
 
     Args:
-        meshes: the mesh of the shardings if the text declares none.
+        meshes: the mesh that the shardings refer to if the text declares none.
     """
     return parse_text(text, "<text>", meshes, is_written=False, called=canonical, is_global=True)
 

@@ -30,10 +30,11 @@ from meshgen.ir.graph import Module, TensorType
 
 
 def with_next_values(module: Module, signature: Signature) -> tuple[Module, Signature]:
-    """Return the module with an output for each donated input whose next value the rules find, and the signature.
+    """Return the module with the donated inputs paired with the outputs that are their next values, and the signature.
 
-    The signature gets these pairs as the state. Existing outputs of donations stay. MG0112 warns of each argument with
-    several candidates.
+    The signature gets these pairs as its state. Donations that already name an output do not change. MG0112 warns of
+    each
+    argument with several candidate results.
     """
     if not module.donations or module.stage != "import":
         return module, replace(signature, state=_given_state(module, signature))
@@ -46,13 +47,13 @@ def with_next_values(module: Module, signature: Signature) -> tuple[Module, Sign
 
 
 def _given_state(module: Module, signature: Signature) -> State:
-    """Return the state that the module's donations describe."""
+    """Return the state (pairs of input and next value) that the module's own donations describe."""
     pairs = {slot.name: module.donations.get(slot.number) for slot in signature.slots if slot.number is not None}
     return State({name: output for name, output in pairs.items() if output is not None})
 
 
 def _results(module: Module, signature: Signature) -> Node:
-    """Return the structure of the results, from the signature or from JAX's result names (`result[0]['w']`)."""
+    """Return the result structure from the signature, or else from JAX's names of the results (`result[0]['w']`)."""
     if signature.result is not None:
         return signature.result
     count, paths = len(module.graph.outputs), module.result_paths
@@ -65,7 +66,7 @@ def _results(module: Module, signature: Signature) -> Node:
 
 
 class _Tree(NamedTuple):
-    """A structure of arguments or of results, with its path."""
+    """A subtree of the arguments or of the results, with its path from the root."""
 
     path: Path
     node: Node
@@ -80,13 +81,13 @@ class _Tree(NamedTuple):
                 yield _Tree((*self.path, key), branch)
 
     def all(self) -> Iterator[_Tree]:
-        """Yield the structure and all structures nested in it, in preorder."""
+        """Yield this subtree and all subtrees nested in it, in preorder."""
         yield self
         for child in self.children():
             yield from child.all()
 
     def common_keys(self, other: _Tree) -> int:
-        """Return the length of the common suffix of both paths, or 0 if the suffix has element numbers only."""
+        """Return the length of the common suffix of both paths, or 0 if all keys in the suffix are list indices."""
         count = 0
         for here, there in zip(reversed(self.path), reversed(other.path), strict=False):
             if here != there:
@@ -97,7 +98,7 @@ class _Tree(NamedTuple):
 
 
 class _Pairing:
-    """Pairs donated inputs with outputs, by number."""
+    """Assigns an output to each donated input by the rules of this module; inputs and outputs are given by number."""
 
     def __init__(self, module: Module, results: Node) -> None:
         self.module = module
@@ -106,14 +107,15 @@ class _Pairing:
         self.next_values: dict[str, int] = {}
         self.undecided: list[Diagnostic] = []
         self._results = list(_Tree(("result",), results).all())
-        self._leaves: dict[object, list[_Tree]] = {}  # the results that are arrays, by type
+        self._leaves: dict[object, list[_Tree]] = {}  # The results that are single arrays, by type.
         for tree in self._results:
             if isinstance(tree.node, Slot):
                 self._leaves.setdefault(module.graph.outputs[tree.node.number or 0].type, []).append(tree)
-        self._contested: set[int] = set()  # outputs that are candidates for undecided arguments
+        # Numbers of the outputs that are candidates for arguments with an ambiguous next value.
+        self._contested: set[int] = set()
 
     def run(self, signature: Signature) -> None:
-        """Pair all donated arguments, the ones with the most arrays first."""
+        """Pair all donated arguments with outputs, starting with the structures that contain the most arrays."""
         roots = (_Tree((name,), node) for name, node in signature.nodes.items())
         waiting = [tree for root in roots for tree in self._donated(root)]
         while waiting:
@@ -127,7 +129,7 @@ class _Pairing:
                 self.next_values[slot.name] = self.decided[slot.number]
 
     def _donated(self, tree: _Tree) -> Iterator[_Tree]:
-        """Yield the largest undecided structures within `tree` whose arrays are all donated."""
+        """Yield the largest subtrees of `tree` whose arrays are all donated, except subtrees that are already paired."""
         slots = list(slots_of(tree.node))
         numbers = [slot.number for slot in slots if slot.number is not None]
         if numbers and all(number in self.module.donations for number in numbers):
@@ -138,7 +140,10 @@ class _Pairing:
             yield from self._donated(child)
 
     def _groups(self, trees: Sequence[_Tree]) -> list[tuple[list[_Tree], list[_Tree]]]:
-        """Group the arguments by their fitting results. Returns each group with these results."""
+        """Group the argument trees that have the same fitting results.
+
+        Return (argument trees, fitting results) for each group.
+        """
         groups: dict[object, tuple[list[_Tree], list[_Tree]]] = {}
         for tree in trees:
             key: object = self._type_of(tree.node)
@@ -153,7 +158,7 @@ class _Pairing:
         return list(groups.values())
 
     def _type_of(self, node: Node) -> TensorType | None:
-        """Return the type of an array argument, or None for a structure."""
+        """Return the type of the input if `node` is a single array, or None for a structure."""
         number = self._number(node)
         return None if number is None else self.module.graph.inputs[number].type
 
@@ -162,7 +167,7 @@ class _Pairing:
         return node.number if isinstance(node, Slot) else None
 
     def _fits(self, argument: Node, result: Node) -> bool:
-        """Whether a result can be the next value of an argument."""
+        """Whether `result` can be the next value of `argument`: both have the same keys, with leaves of the same types."""
         if isinstance(argument, Slot) or isinstance(result, Slot):
             return isinstance(argument, Slot) and isinstance(result, Slot) and self._leaf_fits(argument, result)
         return argument.keys() == result.keys() and all(self._fits(argument[key], result[key]) for key in argument)
@@ -179,7 +184,10 @@ class _Pairing:
         return self.module.graph.inputs[argument.number].type == kind
 
     def _decide(self, arguments: list[_Tree], results: list[_Tree]) -> list[_Tree]:
-        """Pair arguments of one structure with the results that fit. Returns the structures to pair in a later round."""
+        """Pair `arguments`, which all have the same structure, with `results`, which all fit each of them.
+
+        Returns the subtrees that are left for a later round: the children of the arguments if nothing fits.
+        """
         if not results:
             return [tree for argument in arguments for tree in self._by_keys(argument)]
         arguments, results = self._pair_by_name(arguments, results)
@@ -196,7 +204,7 @@ class _Pairing:
         return []
 
     def _pair_by_name(self, arguments: list[_Tree], results: list[_Tree]) -> tuple[list[_Tree], list[_Tree]]:
-        """Pair each argument with the result that shares the longest path suffix, if both prefer each other.
+        """Pair an argument and a result if each has the longest common path suffix with the other among all candidates.
 
         Returns the remaining arguments and results.
         """
@@ -210,9 +218,9 @@ class _Pairing:
         return arguments, results
 
     def _by_keys(self, argument: _Tree) -> list[_Tree]:
-        """Pair the leaves of an argument with the leaves of the only result that has its keys.
+        """Pair the leaves of `argument` with the leaves of the result that has the same keys, if there is only one.
 
-        Without such a result, returns the donated children of the argument for a later round.
+        If there is no such result, returns the donated children of `argument`, to be paired in a later round.
         """
         if isinstance(argument.node, Slot):
             return []
@@ -225,7 +233,7 @@ class _Pairing:
         return [tree for child in argument.children() for tree in self._donated(child)]
 
     def _overlap(self, argument: Node, result: Node) -> bool:
-        """Whether two structures have the same keys and at least one pair of leaves fits."""
+        """Whether `argument` and `result` have the same keys, and at least one pair of leaves fits."""
         return _keys(argument) == _keys(result) and any(
             self._leaf_fits(argument_slot, result_slot)
             for argument_slot, result_slot in zip(_sorted_slots(argument), _sorted_slots(result), strict=True)
@@ -241,7 +249,7 @@ class _Pairing:
                 self.decided[argument_slot.number], self.taken[output] = output, argument_slot.number
 
     def _note_other_types(self, argument: _Tree, result: _Tree) -> None:
-        """Record an MG0112 warning for each array whose type differs in the result with the argument's keys."""
+        """Record an MG0112 warning for each array of `argument` whose counterpart in `result` has another type."""
         arrays = {tree.path[len(result.path) :]: tree for tree in result.all() if isinstance(tree.node, Slot)}
         for tree in argument.all():
             number = self._number(tree.node)
@@ -270,7 +278,7 @@ class _Pairing:
 
 
 def _most_alike(tree: _Tree, candidates: Iterable[_Tree]) -> _Tree | None:
-    """Return the candidate whose path shares the longest suffix with `tree`, or None if there are several."""
+    """Return the candidate whose path has the longest common suffix with the path of `tree`, or None in case of a tie."""
     counts = [(tree.common_keys(candidate), candidate) for candidate in candidates]
     most_keys = max((count for count, _ in counts), default=0)
     longest = [candidate for count, candidate in counts if count == most_keys]
@@ -278,7 +286,7 @@ def _most_alike(tree: _Tree, candidates: Iterable[_Tree]) -> _Tree | None:
 
 
 def _size(node: Node) -> tuple[int, int]:
-    """Return the array count and the depth of a structure, to order structures; a nested structure is smaller."""
+    """Return (number of arrays, depth) of a structure. Structures are paired in this order, the largest ones first."""
     if isinstance(node, Slot):
         return 1, 0
     sizes = [_size(branch) for branch in node.values()]
@@ -305,7 +313,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def key_pairs(argument: Node, result: Node) -> list[tuple[Slot, Slot]] | None:
-    """Pair the leaves of two structures by key. Returns None if their keys differ."""
+    """Pair the leaves of two structures that have the same key. Returns None if the sets of keys differ."""
     if _keys(argument) != _keys(result):
         return None
     return list(zip(_sorted_slots(argument), _sorted_slots(result), strict=True))

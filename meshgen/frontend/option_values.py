@@ -27,14 +27,17 @@ def strict_option(option: bool | str | int | Sequence[str | int]) -> bool | tupl
 
 
 def text_option(value: Any, option: str) -> str:
-    """Return a string option. Raises UsageError for any other type."""
+    """Return `value`, the value of the option named `option`. Raises UsageError unless it is a string."""
     if not isinstance(value, str):
         raise UsageError(Diagnostic("MG0001", f"{option} must be a string, got {value!r:.60}"))
     return value
 
 
 def names_option(value: Any, option: str) -> tuple[str, ...]:
-    """Return an option that is a list of strings. Raises UsageError for any other type."""
+    """Return `value`, the value of the option named `option`, as a tuple.
+
+    Raises UsageError unless it is a list of strings.
+    """
     if isinstance(value, str) or not isinstance(value, Sequence):
         raise UsageError(Diagnostic("MG0001", f"{option} must be a list of names, got {value!r:.60}"))
     return tuple(text_option(name, option) for name in cast("Sequence[Any]", value))

@@ -1,4 +1,4 @@
-"""Read a program of any supported kind into a module."""
+"""Import a program of any supported kind (traced function, JAX, PyTorch, ONNX, MLIR) as a module."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ from meshgen.mesh import Mesh
 
 _CALLS_TORCH = re.compile(
     r"\w\(\): argument '\w+' \(position \d+\) must be .*Tensor"
-)  # torch's error for arguments that are not tensors
+)  # The text of torch's error for arguments that are not tensors.
 
 
 def import_program(
     graph: Any, meshes: tuple[Mesh, ...], args: Args, entry: str = ""
 ) -> tuple[Module, Signature | None]:
-    """Return the module of a program, and its signature.
+    """Return the module of a program, and the program's call signature.
 
     Args:
-        graph: a program as for `meshgen.compile`.
+        graph: a program in any form that `meshgen.compile` accepts.
         meshes: the user's meshes; specs and annotations of a traced function may refer to them.
         args: the types of the parameters of a Python function, or of a function of `jax.jit`.
         entry: the function of MLIR text to import, if it is neither @main nor the only public function.
 
     Returns:
-        The module and its signature, or None instead of the signature if the input names determine it.
+        The module and the signature. The signature is None if the input names already determine it, as for MLIR text.
 
     Raises:
         UsageError: `graph` is not a program, cannot be found, or is a function without args.
@@ -124,7 +124,7 @@ def _from_text(graph: str | Path, meshes: tuple[Mesh, ...], args: Args, entry: s
 
 
 def _refuse_other_file(path: Path) -> None:
-    """Raise UsageError MG0002 for a Python file or a compiled module."""
+    """Raise UsageError MG0002 with a hint if `path` is a Python file or a compiled module instead of a program."""
     if path.suffix == ".py":
         hint = f"pass the function, on the command line {path.stem}:FUNCTION, its module and the function's name"
         raise UsageError(Diagnostic("MG0002", f"'{path}' is a Python file, not a program", hint=hint))
@@ -155,7 +155,7 @@ def _imported_function(reference: str) -> Any:
     sys.path.insert(0, here := os.getcwd())
     try:
         return getattr(importlib.import_module(module_name), name)
-    except BaseException as error:  # any error that the module raises during its import
+    except BaseException as error:  # Importing the user's module can raise anything.
         if is_interrupt(error):
             raise
         location = program_place(error)
@@ -165,5 +165,5 @@ def _imported_function(reference: str) -> Any:
             Diagnostic("MG0002", f"'{reference}' cannot be imported: {reason}", location, hint=hint)
         ) from error
     finally:
-        with contextlib.suppress(ValueError):  # the module may have removed the entry itself
+        with contextlib.suppress(ValueError):  # The user's module may have removed itself from `sys.modules`.
             sys.path.remove(here)

@@ -1,7 +1,7 @@
-"""Shardings in the notations of users.
+"""Convert shardings from the notations of users.
 
-These are `mg.P` or its text, axis names or numbers per dim, JAX's `PartitionSpec` and `NamedSharding`, and the
-placements of DTensor.
+The notations are `mg.P` or the text of one, a list with the axis names or numbers of each dim, JAX's `PartitionSpec`
+and `NamedSharding`, and the placements of DTensor.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SpecLike = Sharding | str | Sequence[str | Sequence[str | int] | None]
 
 
 def axes_by_dim(spec: Any) -> Sharding | list[tuple[str | int, ...]]:
-    """Normalize a user's sharding, which is a `Sharding`, its text, or per dim axis names, axis numbers or None.
+    """Normalize a user's sharding: a `Sharding`, its text, or a list of axis names, axis numbers or None per dim.
 
     Axis numbers stay numbers, because only a mesh can resolve them. Raises ShardingError MG0204 for any other value.
     """
@@ -39,10 +39,12 @@ def axes_by_dim(spec: Any) -> Sharding | list[tuple[str | int, ...]]:
 
 
 def annotated_dims(spec: Any, rank: int, mesh: Mesh) -> tuple[Sharding, tuple[bool, ...]]:
-    """Return the sharding as `sharding_of` does, and which dims are open, which JAX calls `P.UNCONSTRAINED`.
+    """Return a user's sharding with axes by name, and whether each dim is open to further axes.
+
+    JAX writes an open dim as `P.UNCONSTRAINED`.
 
     Raises:
-        ShardingError: MG0202, a `NamedSharding` is on a mesh whose axis sizes differ from `mesh`.
+        ShardingError: MG0202, `spec` is a `NamedSharding` on a mesh whose axis sizes differ from `mesh`.
     """
     if is_placements(spec):
         return from_placements(spec, rank, mesh), (False,) * rank
@@ -76,7 +78,10 @@ def _require_same_axes(named_sharding: Any, mesh: Mesh) -> None:
 
 
 def sharding_of(spec: SpecLike, rank: int, mesh: Mesh) -> Sharding:
-    """Return a user's sharding for a tensor of `rank`, with axes by name. Raises ShardingError MG0202 or MG0204."""
+    """Return a user's sharding for a tensor of `rank` dims, with axes by name.
+
+    Raises ShardingError MG0202 for an unknown axis, MG0204 for a value that is not a sharding.
+    """
     axes_of_dims = axes_by_dim(spec)
     if isinstance(axes_of_dims, Sharding):
         return fit(axes_of_dims, rank)

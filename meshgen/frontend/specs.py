@@ -1,4 +1,4 @@
-"""Match the specs of inputs and outputs to the program's arrays: by name, by pattern, in order or by structure."""
+"""Match the user's sharding specs to the program's inputs and outputs: by name, by pattern, in order or by structure."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ _JAX_PATTERN = re.compile(r"""\w+(\.[\w*]+)*\[('[^']*'|"[^"]*"|\*|\d+)\](\[('[^'
 
 
 def annotated(module: Module, in_specs: Specs, out_specs: Specs, signature: Signature | None = None) -> Module:
-    """Return the module with required annotations on the inputs and outputs that have a spec.
+    """Return the module with a required sharding annotation on each input and output that has a spec.
 
     Raises:
-        UsageError: MG0001, a name matches no input or output, or a spec does not have the structure of its argument.
+        UsageError: MG0001, a name matches no input or output, or the structure of a spec differs from the argument's.
     """
     inputs, outputs = module.graph.inputs, module.graph.outputs
     input_signature, output_signature = (
@@ -52,7 +52,7 @@ def annotated(module: Module, in_specs: Specs, out_specs: Specs, signature: Sign
 
 
 def mesh_of_specs(*specs: Any) -> tuple[Mesh, ...]:
-    """Return the mesh of the first `NamedSharding` in the specs as a tuple, empty if there is none."""
+    """Return a tuple with the mesh of the first `NamedSharding` in the specs, or an empty tuple if there is none."""
     for spec in specs:
         if is_named_sharding(spec):
             return (make_mesh(dict(spec.mesh.shape)),)
@@ -63,9 +63,9 @@ def mesh_of_specs(*specs: Any) -> tuple[Mesh, ...]:
 
 
 def warned_of_mesh(signature: Signature, graph: Any, module: Module, user_meshes: Sequence[Mesh]) -> Signature:
-    """Return the signature, with warning MG0211 if a JAX program's mesh has the user's axis names but other sizes.
+    """Return the signature, with warning MG0211 if the user's mesh and the JAX program's mesh differ in sizes.
 
-    Only a single user mesh is compared.
+    The warning is for meshes with the same axis names, and only if the user gives a single mesh.
     """
     program_sizes = module.mesh.by_name
     if (
@@ -89,16 +89,16 @@ def warned_of_mesh(signature: Signature, graph: Any, module: Module, user_meshes
 
 
 def results_of(module: Module, signature: Signature | None) -> Signature:
-    """Return the outputs by name: in the returned structure if the signature has a structure, else by number."""
+    """Return the outputs as a signature: in the structure that the function returns, or as a flat list by name."""
     if signature is None or signature.result is None:
         return signature_of(output_names(module.graph))
     return Signature({"result": signature.result}, ("result",))
 
 
 def _output(key: Any, output_signature: Signature, output_by_value_name: Mapping[str, str]) -> Any:
-    """Return the name of an output.
+    """Return the output that the user's `key` refers to, by name.
 
-    `key` is the name, a key in the returned structure, or the name of the value.
+    `key` is an output name, a key of the returned structure (`loss` for `result.loss`), or the name of an SSA value.
     """
     if not isinstance(key, str) or output_signature.node(key) is not None:
         return key
@@ -108,7 +108,7 @@ def _output(key: Any, output_signature: Signature, output_by_value_name: Mapping
 def _annotations(
     pairs: Pairs, values: Sequence[Value], module: Module, old: Sequence[Annotation | None]
 ) -> list[Annotation | None]:
-    """Return the annotations of inputs or outputs. A spec replaces the program's annotation."""
+    """Return the annotation of each input or output in `values`. A spec replaces the annotation that the program has."""
     annotations = [*old, *[None] * (len(values) - len(old))]
     faults: list[Diagnostic] = []
     for slot, spec in pairs:
@@ -124,17 +124,20 @@ def _annotations(
 
 
 def _scalar_names(signature: Signature, values: Sequence[Value]) -> frozenset[str]:
-    """Return the names of the leaves that are scalars."""
+    """Return the names of the inputs or outputs that are scalars."""
     return frozenset(
         slot.name for slot in signature.slots if slot.number is not None and not values[slot.number].type.rank
     )
 
 
 def matched(word: str, signature: Signature, specs: Any, numbers: frozenset[str] = frozenset()) -> Pairs:
-    """Pair the inputs or outputs with their specs. Raises UsageError MG0001 for specs that fit none.
+    """Pair the inputs or outputs with their specs; `word` is "input" or "output".
 
-    A pattern skips the scalars in `numbers` if it also matches leaves with dims: `*.w` then matches the weight `w`, but
-    not the step count that an optimizer stores for it.
+    Raises UsageError MG0001 for unused specs.
+
+    A pattern that matches both scalars (listed in `numbers`) and tensors applies only to the tensors. `*.w` thus
+    matches
+    the weight `w`, but not the scalar step count that an optimizer stores under the same key.
     """
     faults: list[str] = []
     if specs is None:
@@ -156,7 +159,7 @@ def matched(word: str, signature: Signature, specs: Any, numbers: frozenset[str]
 
 
 def _contradictions(word: str, signature: Signature, specs: Mapping[Any, Any]) -> Iterator[str]:
-    """Yield a fault for each leaf, such as a tied tensor, whose names have different specs."""
+    """Yield a message for each input or output with several names (such as a tied weight) that have different specs."""
     first = IdentityDict[Node, str]()
     for name, spec in specs.items():
         node = signature.node(name) if isinstance(name, str) else None
@@ -165,7 +168,7 @@ def _contradictions(word: str, signature: Signature, specs: Mapping[Any, Any]) -
 
 
 def _matching_specs(word: str, signature: Signature, name: Any, spec: Any, numbers: frozenset[str], faults: list[str]) -> Pairs:  # fmt: skip
-    """Return the specs of the node with this name, or of all leaves whose names match the pattern."""
+    """Pair the input or output named `name`, or all whose names match the pattern `name`, with `spec`."""
     if not isinstance(name, str):
         faults.append(f"unknown {word} {name!r}")
         return []
@@ -182,9 +185,9 @@ def _matching_specs(word: str, signature: Signature, name: Any, spec: Any, numbe
 
 
 def _matcher(pattern: str) -> Callable[[str, Node], bool]:
-    """Return a predicate for the nodes that a pattern matches.
+    """Return a predicate on (name, node): whether `pattern` matches. A glob with `*` matches single arrays only.
 
-    `*` in a glob matches leaves only. In JAX's form `params['h'][*]['attn']` it matches any single key.
+    In JAX's notation, `params['h'][*]['attn']`, `[*]` matches any one key.
     """
     if not _JAX_PATTERN.fullmatch(pattern):
         return lambda name, node: isinstance(node, Slot) and fnmatchcase(name, pattern)
@@ -194,7 +197,7 @@ def _matcher(pattern: str) -> Callable[[str, Node], bool]:
 
 
 def _spread(node: Node, spec: Any, name: str, faults: list[str]) -> Iterator[tuple[Slot, Any]]:
-    """Pair each leaf of `node` with its spec: `spec` has the same structure, or applies to all leaves."""
+    """Pair each array of `node` with its spec. `spec` is one sharding for all arrays, or a structure like `node`."""
     if isinstance(node, Slot):
         if isinstance(spec, Mapping):
             faults.append(f"'{name}' is one array: expected a sharding, got {spec!r:.60}")
@@ -216,13 +219,13 @@ def _spread(node: Node, spec: Any, name: str, faults: list[str]) -> Iterator[tup
 
 
 def _specs_in_order(word: str, signature: Signature, specs: Any, faults: list[str]) -> Iterator[tuple[Slot, Any]]:
-    """Yield the specs for a list that has one per argument, in its structure, or one per leaf."""
+    """Yield (array, spec) for a list `specs` with an entry per argument (nested like the argument) or per array."""
     rows: list[Any] | None = [specs] if isinstance(specs, (Sharding, str)) else _spec_list(specs)
     if rows is None:
         faults.append(f"specs of {word}s must be a dict by name, or a list with one for each, got {specs!r:.60}")
         return
     nodes, slots = list(signature.nodes.values()), signature.slots
-    # The user's specs describe the returned list or dict, not an entry in it.
+    # If the function returns a list or dict, the user's specs list its entries.
     if word == "output" and isinstance(nodes[0], dict):
         nodes = list(nodes[0].values())
     is_by_parameter = len(rows) == len(nodes) and all(map(_is_whole_spec, nodes, rows))
@@ -241,7 +244,10 @@ def _spec_list(specs: Any) -> list[Any] | None:
 
 
 def _is_whole_spec(node: Node, row: Any) -> bool:
-    """Whether `row` can be the spec of an entire argument: an argument without leaves has no sharding."""
+    """Whether `row` can be the spec of the entire argument `node`.
+
+    For an argument without arrays, it must be an empty tree.
+    """
     return isinstance(node, Slot) or bool(node) or (opened(row) or (None, None))[1] == {}
 
 

@@ -1,9 +1,10 @@
-"""Expansion of composite operators into the function bodies that the ONNX standard defines for them.
+"""Expand composite operators into the function bodies that the ONNX standard defines for them.
 
-CenterCropPad(x, shape)    ->    Shape, Slice, ..., Pad
+    CenterCropPad(x, shape)    ->    Shape, Slice, ..., Pad
 
-Operators in the table are not expanded. Composite operators are in the table if that gives a better program or more
-accurate numbers than the body: `Attention` is one op, `Elu` uses `expm1`, and `ReduceLogSumExp` subtracts the maximum.
+Operators in the importer's table (`ops/table.py`) are not expanded. The table contains a composite operator only if
+that gives a better program or more accurate numbers than the body: `Attention` becomes one op, `Elu` uses `expm1`,
+and `ReduceLogSumExp` subtracts the maximum.
 """
 
 from __future__ import annotations
@@ -19,11 +20,14 @@ from meshgen.ir.graph import DTYPES, TensorType
 
 @lru_cache(maxsize=4096)
 def _schema_with_body(domain: str, name: str, version: int) -> tuple[Any, int] | None:
-    """Return the schema of an operator at an opset and the opset of its newest body, or None if it has no body."""
+    """Return an operator's schema at opset `version`, and the newest opset up to `version` that has a function body.
+
+    Returns None if the operator is unknown or has no body.
+    """
     onnx = onnx_package()
     try:
         schema = onnx.defs.get_schema(name, version, domain)
-    except Exception:  # SchemaError, whose public name depends on the version of onnx
+    except Exception:  # SchemaError, whose import path depends on the version of onnx.
         return None
     versions = (*schema.function_opset_versions, *schema.context_dependent_function_opset_versions)
     newest = max((body_version for body_version in versions if body_version <= version), default=None)
@@ -31,14 +35,14 @@ def _schema_with_body(domain: str, name: str, version: int) -> tuple[Any, int] |
 
 
 def has_body(domain: str, name: str, version: int) -> bool:
-    """Whether the standard defines a body for an operator at an opset."""
+    """Whether the standard defines a function body for the operator `name` at opset `version`."""
     return _schema_with_body(domain, name, version) is not None
 
 
 def body_of(node: Any, domain: str, version: int, types: Sequence[TensorType | Sequence[TensorType] | None]) -> Any:
-    """Return the body of a node's operator as a `FunctionProto`, or None if the operator has no body.
+    """Return the function body of a node's operator as a `FunctionProto`, or None if the operator has no body.
 
-    The node's attributes are substituted in the body.
+    The node's attribute values are substituted in the body.
 
     Args:
         types: operand types, on which some bodies depend; a list of element types for a sequence, None for an omitted
@@ -63,7 +67,10 @@ def body_of(node: Any, domain: str, version: int, types: Sequence[TensorType | S
 
 
 def _bind(node: Any, attributes: Mapping[str, Any]) -> None:
-    """Replace references to attributes by their values. References to attributes without a value are removed."""
+    """Replace each reference to an attribute of the operator by the value in `attributes`.
+
+    Remove references without a value.
+    """
     for index in reversed(range(len(node.attribute))):
         attribute = node.attribute[index]
         name, value = attribute.name, attributes.get(attribute.ref_attr_name)

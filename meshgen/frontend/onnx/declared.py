@@ -1,4 +1,4 @@
-"""Types that a model declares for its values, and their comparison with the inferred types."""
+"""The types that a model declares for its values, and their comparison with the types that the importer infers."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ HINT = "correct the declared type, or clear graph.value_info and infer it again 
 
 @dataclass(frozen=True)
 class Declared:
-    """A declared tensor type.
+    """The tensor type that a model declares for a value; parts of it may be unknown.
 
     Attributes:
-        kind: the dtype, or empty if it is undeclared.
-        shape: the sizes (None for an unknown size), or None for an unknown rank.
+        kind: the dtype, or empty if the model declares none.
+        shape: the sizes, with None for an unknown size; None if the rank is unknown.
     """
 
     kind: str
@@ -34,7 +34,10 @@ class Declared:
 
 
 def declared_types(infos: Iterable[Any]) -> dict[str, Declared]:
-    """Return the first declared type of each tensor by name. Sequences and optional values are omitted."""
+    """Map tensor names to their declared types; the first of several declarations counts.
+
+    Sequences and optionals are omitted.
+    """
     types: dict[str, Declared] = {}
     for info in infos:
         if info.type.WhichOneof("value") == "tensor_type":
@@ -44,9 +47,9 @@ def declared_types(infos: Iterable[Any]) -> dict[str, Declared]:
 
 
 def declared_sizes(kind: Any) -> tuple[int | None, ...] | None:
-    """Return the sizes of a declared tensor type, or None for an unknown rank.
+    """Return the sizes of a declared tensor type, or None if the rank is unknown.
 
-    A symbolic or negative size is None; some exporters write negative sizes for unknown ones.
+    Symbolic and negative sizes become None; some exporters write negative sizes for unknown ones.
     """
     if not kind.HasField("shape"):
         return None
@@ -57,13 +60,13 @@ def _element_type(code: int) -> str:
     try:
         return dtype_name(onnx_package().helper.tensor_dtype_to_np_dtype(code))
     except (KeyError, TypeError, ValueError):
-        return ""  # undefined, or a dtype that the importer refuses where it is used
+        return ""  # The dtype is undefined, or unsupported; the importer reports an unsupported one where it is used.
 
 
 def contradiction(declared: Mapping[str, Declared], name: str, actual: TensorType | None) -> str:
-    """Describe how a value's type differs from its declared type.
+    """Return a message if the type `actual` of the value `name` differs from the declared type, else an empty string.
 
-    Returns an empty string if they agree or one of them is unknown.
+    Unknown types and sizes agree with all others.
     """
     expected = declared.get(name)
     if expected is None or actual is None:
@@ -74,7 +77,7 @@ def contradiction(declared: Mapping[str, Declared], name: str, actual: TensorTyp
 
 
 def type_of(value: Any) -> TensorType | None:
-    """Return the type of a tensor or array, or None for other values."""
+    """Return the type of a traced tensor or NumPy array, or None for other values, such as sequences."""
     return TensorType(value.shape, kind_of(value)) if isinstance(value, (Tensor, np.ndarray)) else None
 
 

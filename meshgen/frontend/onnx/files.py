@@ -36,7 +36,9 @@ def onnx_package() -> Any:
 
 
 def read_model(program: Any) -> tuple[Any, str, Path | None]:
-    """Return the model, its file name for messages, and the folder of its external data, or None for a model in memory.
+    """Return the model, the name for it in messages, and the folder of its external data.
+
+    The folder is None if `program` is a model in memory instead of a path.
 
     Raises:
         UsageError: MG0002, the file cannot be read.
@@ -50,13 +52,13 @@ def read_model(program: Any) -> tuple[Any, str, Path | None]:
         return onnx.load_model_from_string(read_file(path, MOST_BYTES)), str(path), path.parent
     except (OSError, ValueError) as error:  # ValueError: the path contains a null byte
         raise UsageError(Diagnostic("MG0002", f"{path}: {system_reason(error)}", hint="a program is a file")) from error
-    except Exception as error:  # the exception type depends on the build of protobuf
+    except Exception as error:  # The exception type depends on the build of protobuf.
         text = f"the file is not an ONNX model: {error}"
         raise ProgramError(Diagnostic("MG0101", text, Location(str(path), 0))) from error
 
 
 def array_of_proto(proto: Any, folder: Path | None, file: str) -> Array:
-    """Return the elements of a tensor; external data is memory-mapped.
+    """Return the elements of a stored tensor. External data is memory-mapped.
 
     Raises ProgramError MG0101 for a malformed tensor.
     """
@@ -109,7 +111,7 @@ def _read_external(proto: Any, folder: Path | None, file: str, onnx: Any) -> Arr
 
 
 def _bits(dtype: np.dtype[Any]) -> int:
-    """Return the bits per element. Elements of 2 and 4 bits are packed into bytes."""
+    """Return the bits per stored element. Elements of 2 and 4 bits are packed into bytes."""
     return int(dtype.name[-1]) if dtype.name in ("int4", "uint4", "int2", "uint2") else 8 * dtype.itemsize
 
 
@@ -118,7 +120,7 @@ def _tensor_fault(proto: Any, file: str, text: str) -> ProgramError:
 
 
 class Initializers(Mapping[str, Array]):
-    """The initializers of a model by name. Each is read when it is accessed."""
+    """The initializers of a model by name. The elements of an initializer are read when it is looked up."""
 
     def __init__(self, protos: Mapping[str, Any], folder: Path | None, file: str) -> None:
         self._protos, self._folder, self._file = protos, folder, file
@@ -136,11 +138,11 @@ class Initializers(Mapping[str, Array]):
         return len(self._protos)
 
     def proto(self, name: str) -> Any:
-        """Return the tensor as stored in the model."""
+        """Return the initializer `name` in its stored form, a `TensorProto`."""
         return self._protos[name]
 
     def type_of(self, name: str) -> TensorType:
-        """Return the type of a tensor without reading its elements.
+        """Return the type of the initializer `name` without reading its elements.
 
         Raises ProgramError MG0101 for an unsupported dtype.
         """
@@ -153,5 +155,5 @@ class Initializers(Mapping[str, Array]):
             raise _tensor_fault(proto, self._file, "has an element type that is not supported") from error
 
     def only(self, names: list[str]) -> Initializers:
-        """Return the initializers with these names."""
+        """Return a mapping with only the initializers in `names`."""
         return Initializers({name: self._protos[name] for name in names}, self._folder, self._file)

@@ -1,6 +1,6 @@
-"""Import of ONNX models: a path or a `ModelProto` becomes a module whose initializers are named weights.
+"""Import of ONNX models: a path or a `ModelProto` becomes a module. Initializers become inputs with values (weights).
 
-x: f32[8,64]  fc.weight: f32[64,64]     the inputs of the module: model inputs, then the initializers that operators use
+x: f32[8,64]  fc.weight: f32[64,64]    inputs of the module: the model's inputs, then the initializers in use
 """
 
 from __future__ import annotations
@@ -32,19 +32,21 @@ from meshgen.mesh import Mesh, make_mesh
 
 
 def from_onnx(program: Any, user_meshes: Sequence[Mesh], args: Args) -> tuple[Module, Signature]:
-    """Import an ONNX model: return its module and the signature for its callers. Initializers are weights with values.
+    """Import an ONNX model: return the module and its call signature. Initializers become weights with values.
 
     Args:
         program: a path, or an `onnx.ModelProto`.
         user_meshes: the user's meshes.
         args: shapes or types of inputs with symbolic sizes, in order or by name, or sizes of symbols: `{"batch": 8}`.
-            Other symbols stay open. An input whose argument is a number or `mg.constant(...)` becomes a constant of the
-            program.
+            Symbols without a size stay open. An input whose argument is a number or `mg.constant(...)` becomes a
+            constant
+            of the program.
+
     Raises:
         MissingError: MG0602, the `onnx` package is not installed.
         UsageError: MG0001, `args` do not fit the model; MG0002, the file cannot be read.
-        ProgramError: MG0101, MG0102 or MG0104, the model is malformed; MG0103, unsupported operators, all of them;
-            MG0208, an input without a shape, or a size that cannot stay open.
+        ProgramError: MG0101, MG0102 or MG0104, the model is malformed; MG0103, all unsupported operators;
+            MG0208, an input has no shape, or a size cannot stay open.
     """
     model, file, folder = read_model(program)
     with _with_file_location(file):
@@ -53,7 +55,7 @@ def from_onnx(program: Any, user_meshes: Sequence[Mesh], args: Args) -> tuple[Mo
 
 @contextmanager
 def _with_file_location(file: str) -> Generator[None]:
-    """Add the model's file as location to errors without one."""
+    """Within a `with` block, add the model's file as location to errors without a location."""
     try:
         yield
     except ProgramError as error:
@@ -86,14 +88,15 @@ def _read_model(
     try:
         return opened(ranges, read)
     except ProgramError:
-        # Folded values may have no formula in the open sizes. Retry with only short lists of sizes folded.
+        # Constant-folded values may have no formula in the open sizes. Retry, and constant-fold only short lists of
+        # sizes.
         with _with_open_sizes_hint(symbols):
             return opened(ranges, lambda sizes: read(sizes, MAX_FOLDED_SHAPE))
 
 
 @contextmanager
 def _with_open_sizes_hint(symbols: Sequence[str]) -> Generator[None]:
-    """Add a hint to errors of nodes that the importer substituted different numbers for the open sizes."""
+    """Within a `with` block, add a hint to errors: the importer tried several numbers for the open sizes."""
     try:
         yield
     except ProgramError as error:
@@ -109,7 +112,10 @@ def _with_open_sizes_hint(symbols: Sequence[str]) -> Generator[None]:
 
 def _at_sizes(light: Any, types: Mapping[str, TensorType], constants: Mapping[str, Array], initializers: Initializers, user_meshes: Sequence[Mesh],
               walk: Walk) -> tuple[Module, Signature]:  # fmt: skip
-    """Import the model for inputs with these types, and constant inputs with these values."""
+    """Import the model `light` (without initializers) for inputs of the types `types`.
+
+    `constants` are inputs with fixed values.
+    """
     name = light.name if light.name.isidentifier() else "main"
     graph = Graph(name, [Value(kind, called) for called, kind in types.items()])
     root = Trace(
@@ -134,7 +140,7 @@ def _at_sizes(light: Any, types: Mapping[str, TensorType], constants: Mapping[st
 
 
 def _refuse_contradictions(declared: Mapping[str, Declared], values: Mapping[str, Any], file: str) -> None:
-    """Raise ProgramError MG0104 for inputs and initializers whose types differ from the declared ones."""
+    """Raise ProgramError MG0104 if the type of an input or initializer differs from the type that the model declares."""
     types = {name: value.type if isinstance(value, Weight) else type_of(value) for name, value in values.items()}
     texts = [text for name, value in types.items() if (text := contradiction(declared, name, value))]
     if texts:
@@ -142,26 +148,24 @@ def _refuse_contradictions(declared: Mapping[str, Declared], values: Mapping[str
 
 
 def _signature(graph: Graph, count: int, initializers: Initializers) -> Signature:
-    """Return the signature: inputs are parameters, initializers are weights."""
+    """Return the call signature: the first `count` inputs of `graph` are parameters, the others are weights."""
     slots = {value.name: Slot(value.name, index) for index, value in enumerate(graph.inputs)}
     weights = initializers.only([value.name for value in graph.inputs[count:]])
     return Signature(slots, tuple(slots), is_typed=True, weights=weights, weight_names=(*weights,))
 
 
 def _load_initializer(name: str, initializers: Initializers, root: Trace) -> Any:
-    """Return an initializer as an array if it may be a shape, axes or the like, else as a weight.
-
-    Scalars and vectors of integers become arrays.
-    """
+    """Return scalars and integer vectors, which may be shapes or axes, as arrays; other initializers as a `Weight`."""
     proto = initializers.proto(name)
     is_float = proto.data_type not in _WHOLE
     is_constant = len(proto.dims) == 0 or (len(proto.dims) == 1 and not is_float)
     return initializers[name] if is_constant else Weight(name, initializers, root)
 
 
-# elements of the longest constant-folded list of sizes when sizes are open; chosen: programs have at most 32 dims
+# Elements of the longest list of sizes that is constant-folded if sizes are open. Chosen: programs have at most 32
+# dims.
 MAX_FOLDED_SHAPE = 64
-_WHOLE = (6, 7, 9, 12, 13)  # codes of int32, int64, bool, uint32 and uint64 in TensorProto.DataType
+_WHOLE = (6, 7, 9, 12, 13)  # Codes of int32, int64, bool, uint32 and uint64 in TensorProto.DataType.
 
 
 def _output(name: str, value: Any, file: str) -> Value:

@@ -19,7 +19,7 @@ from meshgen.frontend.onnx.schemas import newest_operands, schema_of
 from meshgen.frontend.tracer.recording import refuse
 from meshgen.frontend.tracer.shapes import expand_dims
 
-FIRST = 7  # oldest opset whose operators need no conversion
+FIRST = 7  # The oldest opset whose operators need no conversion.
 Form = tuple[Call, list[Any]]
 
 # Operators that need no conversion: their versions differ only in dtypes, in attributes that the importer handles for
@@ -32,10 +32,10 @@ _SAME = frozenset((
 
 
 def convert_to_opset_7(call: Call, operands: list[Any]) -> Form:
-    """Convert a call of a standard operator, and its operands, from an opset below 7 to opset 7.
+    """Convert a call of a standard operator and the operands from an opset below 7 to their form in opset 7.
 
     Raises:
-        ProgramError: MG0103, the version of the operator is unsupported; MG0104, the operands do not fit it.
+        ProgramError: MG0103, this version of the operator is unsupported; MG0104, the operands do not fit the operator.
     """
     schema, newer_schema = (schema_of("", call.op, version) for version in (call.version, FIRST))
     if call.op in _SAME or (schema and newer_schema and schema.since == newer_schema.since):
@@ -47,7 +47,7 @@ def convert_to_opset_7(call: Call, operands: list[Any]) -> Form:
 
 
 def append_newer_operands(call: Call, operands: list[Any]) -> list[Any]:
-    """Append operands that older versions of a standard operator store as attributes, such as `axes` of Squeeze."""
+    """Append as operands what older versions of a standard operator store as attributes, such as `axes` of Squeeze."""
     extended = [*operands]
     for index, name in enumerate(newest_operands(call.op)):
         if index >= len(operands) and (value := call[name.lower()]) is not None:
@@ -62,9 +62,10 @@ def _with(call: Call, **attributes: Any) -> Call:
 
 
 def _broadcast(call: Call, operands: list[Any]) -> Form:
-    """Reshape the second operand of a broadcast, whose sizes match consecutive dims of the first.
+    """Reshape the second operand y of an element-wise operator so that it broadcasts with the first operand x.
 
-    The dims start at `axis`; without `axis`, they are the last dims.
+    The sizes of y match consecutive dims of x, which start at the attribute `axis`, or are the last dims without
+    `axis`.
     """
     x, y = operands
     shape, y_shape = x.shape, y.shape
@@ -102,7 +103,7 @@ def _gemm(call: Call, operands: list[Any]) -> Form:
 
 
 def _prelu(call: Call, operands: list[Any]) -> Form:
-    """Reshape the slope, which is a single number or one per feature."""
+    """Reshape the slope of PRelu (one number, or one per feature) to broadcast with the first operand."""
     x, slope = operands
     return call, [x, slope.reshape(() if math.prod(slope.shape) == 1 else (-1, *[1] * (x.ndim - 2)))]
 
@@ -125,7 +126,7 @@ def _concat(call: Call, operands: list[Any]) -> Form:
 
 
 def _tile(call: Call, operands: list[Any]) -> Form:
-    """Convert Tile with a repeat count for a single axis to a repeat count for each dim."""
+    """Convert Tile with a repeat count for one axis to Tile with a repeat count for each dim."""
     x, count, axis = operands
     repeats = np.ones(x.ndim, np.int64)
     repeats[dim_of(array_of(axis, "axis").reshape(()), x.ndim)] = count.reshape(())

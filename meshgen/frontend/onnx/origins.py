@@ -1,4 +1,4 @@
-"""Hints for errors about data-dependent values, with the model inputs that determine the value."""
+"""Hints for errors about values that are only known at run time: they name the model inputs that determine the value."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from meshgen.ir.matchers import values_behind
 
 
 def source_inputs(x: Tensor, names: Collection[str]) -> list[str]:
-    """Return the inputs among `names` from which `x` is computed, in the current trace and its enclosing traces."""
+    """Return those inputs in `names` that `x` is computed from, in the trace under construction or in one around it."""
     producers: dict[Value, Node] = {}
     trace: Trace | None = current()
     while trace is not None:
@@ -24,7 +24,10 @@ def source_inputs(x: Tensor, names: Collection[str]) -> list[str]:
 
 
 def remedy(x: Tensor, names: Collection[str], gain: str) -> str:
-    """Return a hint to make the inputs that determine `x` constants, or an empty string if `x` has no such inputs."""
+    """Return a hint to make the inputs that determine `x` constants, or "" if there are none.
+
+    `gain` says what that changes.
+    """
     inputs = source_inputs(x, names)
     if not inputs:
         return ""
@@ -34,7 +37,7 @@ def remedy(x: Tensor, names: Collection[str], gain: str) -> str:
 
 
 def with_hint(faults: Sequence[Diagnostic], hint: str) -> list[Diagnostic]:
-    """Prepend a hint to the hints of the diagnostics."""
+    """Return the diagnostics with `hint` in front of the hint of each."""
     return (
         [replace(fault, hint="; ".join(filter(None, (hint, fault.hint)))) for fault in faults] if hint else list(faults)
     )

@@ -15,12 +15,12 @@ _DOMAINS = {"ai.onnx": ""}
 
 
 def domain_of(name: str) -> str:
-    """Return the canonical name of an operator domain, which nodes use."""
+    """Return the name that nodes use for an operator domain: the standard domain `ai.onnx` is the empty string."""
     return _DOMAINS.get(name, name)
 
 
 def nodes_of(graph: Any, *, with_branches: bool = True) -> Iterator[Any]:
-    """Yield all nodes of a graph and its subgraphs. Branches of `If` are only included if `with_branches` is set."""
+    """Yield all nodes of a graph and of its subgraphs. With `with_branches=False`, branches of `If` are skipped."""
     for node in graph.node:
         yield node
         if with_branches or node.op_type != "If":
@@ -48,7 +48,7 @@ def prepared(model: Any, file: str) -> tuple[Any, dict[str, Any]]:
     try:
         light = _with_initializers_as_inputs(model, onnx)
         onnx.checker.check_model(_with_placeholder_types(light, onnx))
-    except Exception as error:  # ValidationError, or any exception that a malformed protobuf raises
+    except Exception as error:  # ValidationError, or anything that a malformed protobuf raises.
         raise _model_fault("MG0104", f"the model is malformed: {_one_line(error)}", file) from error
     try:
         _refuse_many_calls(light, file)
@@ -60,7 +60,7 @@ def prepared(model: Any, file: str) -> tuple[Any, dict[str, Any]]:
 
 
 def _opset_faults(model: Any, onnx: Any) -> Iterator[str]:
-    """Yield a message for each opset that the installed package lacks, and for conflicting opsets of a domain."""
+    """Yield a message for each opset that the installed onnx package lacks, and for each domain with two opsets."""
     newest = {
         "": max(row[2] for row in onnx.helper.VERSION_TABLE),
         "ai.onnx.ml": max(row[3] for row in onnx.helper.VERSION_TABLE),
@@ -81,14 +81,14 @@ def _opset_faults(model: Any, onnx: Any) -> Iterator[str]:
 
 
 def _with_initializers_as_inputs(model: Any, onnx: Any) -> Any:
-    """Copy the model with its initializers turned into inputs."""
+    """Return a copy of the model in which each initializer is an input without a value."""
     without_initializers = onnx.GraphProto(**_fields(model.graph, "initializer"))
     light = onnx.ModelProto(**_fields(model, "graph"), graph=without_initializers)
     graph, input_names = light.graph, {item.name for item in model.graph.input}
     for item in model.graph.initializer:
         if item.name not in input_names:
             graph.input.append(onnx.helper.make_tensor_value_info(item.name, item.data_type, list(item.dims)))
-    for node in nodes_of(graph):  # ONNX Runtime writes some of its operators into the standard domain
+    for node in nodes_of(graph):  # ONNX Runtime writes some of ONNX Runtime's own operators into the standard domain.
         if not domain_of(node.domain) and ("", node.op_type) not in TABLE and (MICROSOFT, node.op_type) in TABLE:
             node.domain = MICROSOFT
     if not any(item.domain == MICROSOFT for item in light.opset_import):
@@ -101,10 +101,7 @@ def _fields(message: Any, without: str) -> dict[str, Any]:
 
 
 def _with_placeholder_types(model: Any, onnx: Any) -> Any:
-    """Return the model with placeholder types for untyped inputs and outputs.
-
-    The checker of the onnx package requires types.
-    """
+    """Return the model with placeholder types for untyped inputs and outputs, because onnx's checker requires types."""
     typed = onnx.ModelProto()
     typed.CopyFrom(model)
     for value_info in (*typed.graph.input, *typed.graph.output):
@@ -116,7 +113,7 @@ def _with_placeholder_types(model: Any, onnx: Any) -> Any:
 
 
 def _refuse_many_calls(model: Any, file: str) -> None:
-    """Count the nodes of the model after inlining its functions.
+    """Raise ProgramError if inlining the model's functions would give too many nodes.
 
     Raises:
         ProgramError: MG0108, too many nodes; MG0104, a function calls itself.

@@ -1,4 +1,4 @@
-"""Operator schemas at a model's opset: default attributes and allowed dtypes of operands."""
+"""Operator schemas at the opset of a model: default attribute values, and the dtypes that operands may have."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from meshgen.frontend.onnx.files import array_of_proto, onnx_package
 from meshgen.frontend.onnx.ops.table import Elements, kind_of
 from meshgen.ir.graph import dtype_name
 
-# codes in AttributeProto.AttributeType: tensors; then graphs, sparse tensors and types
+# Codes in AttributeProto.AttributeType: of tensors; of graphs, sparse tensors and types.
 _TENSOR, _MESSAGES = 4, (5, 10, 11, 13, 14)
 
 
@@ -20,7 +20,7 @@ class Parameter:
     """A formal parameter of an operator.
 
     Attributes:
-        variable: the type variable that it shares with other parameters, or empty.
+        variable: the type variable; parameters with the same type variable must have the same dtype. May be empty.
         kinds: the allowed dtypes, or empty if all are allowed.
     """
 
@@ -30,7 +30,7 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Schema:
-    """A version of an operator.
+    """The schema of one version of an operator.
 
     Attributes:
         since: the opset that introduced this version.
@@ -45,7 +45,10 @@ class Schema:
     is_variadic: bool
 
     def type_faults(self, operands: Sequence[Any]) -> Iterator[str]:
-        """Yield a message for each operand with a disallowed dtype, or a dtype that contradicts a shared type variable."""
+        """Yield a message for each operand whose dtype is not allowed.
+
+        Operands with the same type variable must also have the same dtype.
+        """
         bound: dict[str, tuple[int, str]] = {}
         last = len(self.parameters) - 1
         for index, operand in enumerate(operands):
@@ -61,11 +64,11 @@ class Schema:
 
 @lru_cache(maxsize=4096)
 def schema_of(domain: str, name: str, version: int) -> Schema | None:
-    """Return the version of an operator that belongs to an opset, or None if the standard does not define the operator."""
+    """Return the schema of an operator at opset `version`, or None if the standard does not define the operator."""
     onnx = onnx_package()
     try:
         onnx_schema = onnx.defs.get_schema(name, version, domain)
-    except Exception:  # SchemaError, whose public name depends on the version of onnx
+    except Exception:  # SchemaError, whose import path depends on the version of onnx.
         return None
     pairs = ((key, item.default_value) for key, item in onnx_schema.attributes.items())
     defaults = {key: attribute_value(value, "") for key, value in pairs if value.type}
@@ -81,7 +84,7 @@ def schema_of(domain: str, name: str, version: int) -> Schema | None:
 
 @cache
 def newest_operands(name: str) -> Sequence[str]:
-    """Return the operand names of the newest version of a standard operator."""
+    """Return the operand names of the newest version of a standard operator, or an empty tuple for other operators."""
     onnx = onnx_package()
     return tuple(parameter.name for parameter in onnx.defs.get_schema(name, onnx.defs.onnx_opset_version(), "").inputs) if onnx.defs.has(name) else ()  # fmt: skip
 
@@ -90,26 +93,26 @@ def _parameter(formal: Any, is_variadic: bool) -> Parameter:
     is_shared = "(" not in formal.type_str and (formal.is_homogeneous or not is_variadic)
     has_non_tensors = any(
         not type_text.startswith("tensor(") for type_text in formal.types
-    )  # sequences and optional values
+    )  # Types of sequences and optional values.
     kinds = (kind for type_text in formal.types if (kind := _kinds().get(type_text)))
     return Parameter(formal.type_str if is_shared else "", frozenset() if has_non_tensors else frozenset(kinds))
 
 
 @cache
 def _kinds() -> dict[str, str]:
-    """Return the IR dtypes by the schemas' names of tensor types, such as `tensor(float)`."""
+    """Map the schemas' names of tensor types, such as `tensor(float)`, to the IR's dtypes."""
     onnx = onnx_package()
     dtypes: dict[str, str] = {}
     for name, code in onnx.TensorProto.DataType.items():
         try:
             dtypes[f"tensor({name.lower()})"] = dtype_name(onnx.helper.tensor_dtype_to_np_dtype(code))
         except (KeyError, TypeError, ValueError):
-            continue  # strings, and dtypes that the IR does not have
+            continue  # Strings, and dtypes that the IR does not have.
     return dtypes
 
 
 def attribute_value(proto: Any, file: str) -> Any:
-    """Return the value of an attribute: a number, a string, a list, an array, or a protobuf message such as a graph."""
+    """Return the value of a node's attribute: a number, string, list, array, or message such as a `GraphProto`."""
     value = onnx_package().helper.get_attribute_value(proto)
     if proto.type in _MESSAGES:
         return value

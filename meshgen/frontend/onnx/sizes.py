@@ -1,4 +1,4 @@
-"""Types of a model's inputs. Symbolic sizes get the user's values or stay open."""
+"""Types of a model's inputs. Symbolic sizes such as `batch` get values from the user or stay open."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from meshgen.frontend.tracer.functions import spec
 from meshgen.ir.graph import DTYPES, TensorType, dtype_name, is_inexact
 
 Array = np.ndarray[Any, Any]
-Size = int | str  # a number, or an open symbol
+Size = int | str  # A size: a number, or a symbol or formula with an open value.
 
 
 @dataclass(frozen=True)
@@ -26,8 +26,8 @@ class Inputs:
 
     Attributes:
         dtypes: dtypes by input name.
-        shapes: sizes, symbols or formulas of symbols by input name.
-        known: the user's sizes of symbols.
+        shapes: shapes by input name; a size is a number, a symbol or a formula of symbols.
+        known: the sizes that the user gives for symbols.
         constants: values of constant inputs by name.
     """
 
@@ -38,15 +38,15 @@ class Inputs:
 
     @property
     def open(self) -> list[str]:
-        """The symbols without a size, in order."""
+        """The symbols for which the user gives no size, in order of appearance."""
         shapes = [_evaluate_size(size, self.known) for shape in self.shapes.values() for size in shape]
         names = (name for size in shapes if isinstance(size, str) for name in _symbols(size))
         return list(dict.fromkeys(name for name in names if name not in self.known))
 
     def types(self, sizes: Mapping[str, int]) -> dict[str, TensorType]:
-        """Return the input types by name for the given sizes of open symbols.
+        """Return the input types by name; `sizes` has a size for each open symbol.
 
-        Raises ProgramError MG0208 for negative and fractional sizes.
+        Raises ProgramError MG0208 for formulas whose value is negative or a fraction.
         """
         bindings = {**self.known, **sizes}
         data = {name: shape for name, shape in self.shapes.items() if name not in self.constants}
@@ -86,7 +86,7 @@ def read_inputs(inputs: Sequence[Any], args: Args, file: str) -> Inputs:
 
 
 def _symbols(size: str) -> list[str]:
-    """Return the symbols in a size such as `past + 1`. Text that is not a formula counts as one symbol."""
+    """Return the symbols in a size such as `past + 1`. A text that is not a formula is itself a symbol."""
     try:
         return symbols_in(size)
     except UnknownFormulaError:
@@ -94,9 +94,9 @@ def _symbols(size: str) -> list[str]:
 
 
 def _evaluate_size(size: Size, sizes: Mapping[str, int]) -> Size:
-    """Evaluate a size: a number, a symbol, or a formula of symbols (`past + 1`).
+    """Return the value of a size: a number, a symbol, or a formula of symbols (`past + 1`).
 
-    Returns `size` itself if a symbol is unknown.
+    Returns `size` itself if `sizes` does not contain all of its symbols.
     """
     if isinstance(size, int) or size in sizes:
         return size if isinstance(size, int) else sizes[size]
@@ -129,7 +129,7 @@ def _input_dtype(info: Any, file: str) -> str:
 
 
 def _shape(info: Any) -> tuple[Size, ...] | None:
-    """Return the sizes and symbols of an input, or None if its rank is unknown."""
+    """Return the declared shape of an input, or None if the rank is unknown. A size is a number or a symbol."""
     tensor_type = info.type.tensor_type
     if not tensor_type.HasField("shape"):
         return None
@@ -137,7 +137,7 @@ def _shape(info: Any) -> tuple[Size, ...] | None:
 
 
 def _declared_size(dim: Any, unnamed: str) -> Size:
-    """Return a size or symbol of a declared dim.
+    """Return a declared size as a number or symbol.
 
     Negative sizes and placeholders such as `?` become the symbol `unnamed`.
     """
@@ -149,7 +149,7 @@ def _declared_size(dim: Any, unnamed: str) -> Size:
 
 
 def _by_name(args: Args, shapes: Mapping[str, Any], symbols: set[str]) -> Mapping[str, Any]:
-    """Return the arguments for inputs and symbols by name.
+    """Return the user's `args` as a dict, by names of inputs and symbols. A list is in the order of the inputs.
 
     Raises UsageError MG0001 for unknown names, and for too many arguments.
     """
@@ -166,10 +166,10 @@ def _by_name(args: Args, shapes: Mapping[str, Any], symbols: set[str]) -> Mappin
 
 
 def _constant(name: str, array: Array, dtype: str, shape: tuple[Size, ...] | None) -> Array:
-    """Convert the value of an input to its dtype, and a scalar to the shape of a one-element tensor.
+    """Convert the user's value for an input to the input's dtype, and a scalar to the shape of a one-element input.
 
     Raises:
-        UsageError: MG0001, the value does not fit the dtype.
+        UsageError: MG0001, the dtype cannot represent the value.
     """
     with np.errstate(all="ignore"):
         typed = array.astype(DTYPES[dtype])
@@ -196,7 +196,10 @@ def _given_shape(argument: Any) -> tuple[int | None, ...]:
 def _bind_symbols(
     name: str, shape: tuple[Size, ...] | None, actual_shape: Sequence[int | None], sizes: dict[str, int]
 ) -> list[str]:
-    """Bind the symbols of an input to the sizes from `actual_shape`, and return messages for sizes that do not fit."""
+    """Add the symbols in the declared `shape` of an input to `sizes`, with their values for `actual_shape`.
+
+    Returns a message for each size that does not fit the declared shape.
+    """
     if shape is None:
         return []
     if len(shape) != len(actual_shape):

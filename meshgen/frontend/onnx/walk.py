@@ -1,8 +1,8 @@
-"""Import of a model's nodes, in order, onto traced tensors.
+"""Import of a model's nodes, in order, as operations on traced tensors.
 
-Compile-time values (shapes and anything computed from constants) are NumPy arrays. A node whose operands are all arrays
-is constant-folded with the evaluator of the compiler. Faults of all nodes are reported together; nodes that use results
-of a faulty node are skipped.
+Values that are known at compile time (shapes, and anything computed from constants) are NumPy arrays. A node whose
+operands are all arrays is constant-folded with the evaluator of the compiler. The errors of all nodes are reported
+together; nodes that use results of a failed node are skipped.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ from meshgen.ir.graph import Graph, TensorType, Value, dtype_name
 from meshgen.ir.regions import all_nodes
 from meshgen.ops.evaluate.evaluator import evaluate
 
-# Elements of the largest constant-folded result. Chosen: larger results stay in the program, where they need no literal.
+# Elements of the largest constant-folded result. Chosen: larger results stay operations and need no literal in the
+# program.
 MAX_FOLDED_ELEMENTS = 1 << 16
 # Elements of the largest intermediate value of a constant-folded node. Chosen to bound memory and import time.
 MAX_INTERMEDIATE_ELEMENTS = 1 << 22
@@ -42,9 +43,10 @@ _PYTHON_LINE = re.compile(r'File "([^"]+)", line ([0-9]{1,9})')
 
 
 class Weight:
-    """An initializer, which is read as an array or becomes an input of the program.
+    """An initializer, which can be read as an array and can become an input of the program.
 
-    It is an array for operators that need its elements at compile time, and an input once another operator uses it.
+    Operators that need the elements at compile time read the array. The first other operator that uses the initializer
+    makes it an input.
     """
 
     def __init__(self, name: str, initializers: Initializers, root: Trace) -> None:
@@ -70,21 +72,21 @@ class Weight:
 
 
 class _Faulty:
-    """Placeholder for the results of a refused node."""
+    """Placeholder for the results of a node with an error."""
 
 
 class Walk:
-    """The importer's state: opset versions, constant-folding limits, and the faults so far."""
+    """Imports nodes, and keeps the state of the import: opset versions, constant-folding limits, and the errors so far."""
 
     def __init__(
         self, file: str, versions: Mapping[str, int], inputs: Collection[str], max_folded: int = MAX_FOLDED_ELEMENTS
     ) -> None:
         self.file, self.versions, self.inputs, self.max_folded = file, dict(versions), inputs, max_folded
         self.faults: list[Diagnostic] = []
-        self._executed = 0  # executed nodes; a node in a loop counts once per unrolled iteration
+        self._executed = 0  # Number of imported nodes. A node in a loop counts once per unrolled iteration.
 
     def graph(self, graph: Any, operands: Sequence[Any], outer_values: Mapping[str, Any]) -> list[Any]:
-        """Import a subgraph with these operands as inputs and return its results."""
+        """Import a subgraph and return its results. `operands` are the values of the subgraph's inputs."""
         inputs = [item.name for item in graph.input]
         values = dict(outer_values) | dict(zip(inputs, operands, strict=True))
         values |= {item.name: array_of_proto(item, None, self.file) for item in graph.initializer}
@@ -96,7 +98,10 @@ class Walk:
         return [as_operand(lookup_value(item.name, values)) for item in graph.output]
 
     def nodes(self, nodes: Iterable[Any], values: dict[str, Any], declared: Mapping[str, Declared]) -> None:
-        """Import nodes in order and add their results to `values`. Results must have the declared types."""
+        """Import nodes in order and add their results to `values`.
+
+        A result whose type differs from the declared one is an error.
+        """
         for node in nodes:
             for name, result in zip(node.output, self._results(node, values), strict=False):
                 fault = contradiction(declared, name, type_of(result))
@@ -138,9 +143,9 @@ class Walk:
         return [_Faulty()] * len(node.output)
 
     def _with_remedy(self, error: MeshgenError, node: Any, operands: Sequence[Any]) -> Sequence[Diagnostic]:
-        """Return the diagnostics of a node's error.
+        """Return the diagnostics of an error in `node`, with a hint if constant inputs would avoid the error.
 
-        If constant inputs would avoid a dynamic shape or branch, add that as a hint.
+        They avoid shapes that are unknown at compile time, and branches that are never taken.
         """
         if isinstance(error, DataOperandError):
             return with_hint(error.diagnostics, remedy(error.operand, self.inputs, "it is known"))
@@ -180,12 +185,11 @@ class Walk:
         return results
 
     def _inlined(self, body: Any, node: Any, operands: Sequence[Any], outer_values: Mapping[str, Any]) -> Sequence[Any]:
-        """Import the body of an operator in place of a node and return its results.
+        """Import an operator's function body in place of `node` and return the results.
 
-        Messages of its faults name the operator as well.
+        Errors name the operator and the node.
 
-        Attributes of the operator can be graphs that use outer values, so the body is imported with the outer values in
-        scope.
+        Attributes of the node can be graphs that use values from outside, so these values are in scope in the body.
         """
         values = {**outer_values, **dict.fromkeys(body.input), **dict(zip(body.input, operands, strict=False))}
         outer_versions, num_faults = self.versions, len(self.faults)
@@ -195,7 +199,7 @@ class Walk:
         finally:
             self.versions = outer_versions
             self.faults[num_faults:] = [_of_node(item, node) for item in self.faults[num_faults:]]
-        pairs = zip(body.output, node.output, strict=False)  # unused results may have no value
+        pairs = zip(body.output, node.output, strict=False)  # Unused results of the body may have no value.
         return [lookup_value(name, values) if result else None for name, result in pairs]
 
     def _operand(self, operator: Operator, index: int, value: Any) -> Any:
@@ -221,11 +225,14 @@ class Walk:
 
 
 class _NamedFaults(ProgramError):
-    """Faults whose messages already name their nodes, such as faults of a subgraph."""
+    """Errors whose messages already name the node, for example errors in a subgraph."""
 
 
 def lookup_value(name: str, values: Mapping[str, Any]) -> Any:
-    """Return the value of a name. Raises ProgramError MG0104 for an undefined name, which a model function may contain."""
+    """Return the value with this name.
+
+    Raises ProgramError MG0104 for an undefined name, which a model function may contain.
+    """
     if name not in values:
         raise ProgramError(Diagnostic("MG0104", f"'{name}' is used, but not defined", current().at))
     return values[name]
@@ -237,28 +244,32 @@ def as_operand(value: Any) -> Any:
 
 
 def _type_with_elements(operand: Any) -> TensorType | list[TensorType] | None:
-    """Return the type of an operand; for a sequence, the list of its element types."""
+    """Return the type of an operand, or for a sequence the list of the element types."""
     if isinstance(operand, Elements):
         return [kind for element in operand if (kind := type_of(as_operand(element)))]
     return operand.type if isinstance(operand, Weight) else type_of(operand)
 
 
 def _results_of(operator: Operator, call: Call, operands: Sequence[Any]) -> Sequence[Any]:
-    """Return the results of a call up to the last used one."""
+    """Return the results of a call, without unused trailing results."""
     output = operator(call, operands)
     is_one = isinstance(output, Elements) or not isinstance(output, (tuple, list))
     return [output] if is_one else cast("Sequence[Any]", output)[: max(call.results, 1)]
 
 
 def _can_fold(call: Call, operands: Sequence[Any]) -> bool:
-    """Whether all operands are arrays and the call has no subgraph, which could use outer tensors."""
+    """Whether the call can be constant-folded: all operands are arrays, and no subgraph can use tensors from outside."""
     arrays = [value for value in operands if value is not None]
     has_graph = any(hasattr(value, "node") for value in call.attributes.values())
     return bool(arrays) and not has_graph and all(isinstance(value, np.ndarray) for value in arrays)
 
 
 def _constant_fold_call(operator: Operator, call: Call, operands: Sequence[Any], max_elements: int) -> list[Any] | None:
-    """Constant-fold a call. Returns None if a result or intermediate value is too large, or a result is a sequence."""
+    """Constant-fold a call and return the results as arrays.
+
+    Returns None if a result has more than `max_elements` elements, an intermediate value is too large, or a result is a
+    sequence.
+    """
     trace = replace(current(), graph=Graph("folded"), constants={}, around=None)
     with recording(trace):
         results = _results_of(operator, call, operands)
@@ -275,9 +286,9 @@ def _constant_fold_call(operator: Operator, call: Call, operands: Sequence[Any],
 
 
 def place_of(node: Any, file: str, outer_location: Location | None = None) -> Location:
-    """Return the location of a node: the user's Python line if recorded, else the outer location or the file.
+    """Return the location of a node: the user's Python line if recorded, else `outer_location` or the file.
 
-    The scope is the module path of PyTorch's exporter, or else the node's name.
+    The scope is the module path that PyTorch's exporter records, or else the node's name.
     """
     metadata = {entry.key: entry.value for entry in node.metadata_props}
     scope = node.name.strip("/")
@@ -290,9 +301,9 @@ def place_of(node: Any, file: str, outer_location: Location | None = None) -> Lo
 
 
 def _innermost(scopes: str) -> str:
-    """Return the path of the innermost module in PyTorch's list of scopes, `layers/0/attn`.
+    """Return the path of the innermost module, such as `layers/0/attn`, from PyTorch's list of scopes.
 
-    The last scope is the operation itself.
+    The last scope in the list is the operation itself.
     """
     try:
         names = ast.literal_eval(scopes)
@@ -308,10 +319,9 @@ def _of_node(fault: Diagnostic, node: Any) -> Diagnostic:
 
 
 def refuse_unknown(graph: Any, versions: Mapping[str, int], file: str) -> None:
-    """Raise ProgramError MG0103 for all operators that have neither an entry in the table nor a body.
+    """Raise ProgramError MG0103 for all operators without an import rule and without a body, with counts and nodes.
 
-    The messages have counts and nodes. Operators that occur only in branches of `If` are not checked, because the
-    importer may skip the branch.
+    Branches of `If` are not checked, because the importer may skip the branch.
     """
 
     def is_unknown(node: Any) -> bool:

@@ -1,4 +1,4 @@
-"""Compute formulas of input sizes as values of a program."""
+"""Emit operations that compute formulas of input sizes at run time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from meshgen.ir.symbols import Atom, Expr, names_in
 
 @dataclass(frozen=True)
 class Source:
-    """A dim of a value that determines a symbol: its size is `slope` * symbol + `offset`."""
+    """A dim of a value from whose size a symbol can be computed: the size is `slope` * symbol + `offset`."""
 
     value: Value
     dim: int
@@ -32,9 +32,9 @@ class Source:
 
 
 def source_of(value: Value, dim: int, size: Expr) -> tuple[str, Source] | None:
-    """Return the symbol that the size of a dim determines, and the dim as its source.
+    """Return the symbol that can be computed from the size of dim `dim` of `value`, and the dim as a `Source`.
 
-    Returns None if the size is not a linear function of exactly one symbol.
+    Returns None if `size` is not a linear function of exactly one symbol.
     """
     names = [*names_in(size)]
     if len(names) != 1:
@@ -45,7 +45,7 @@ def source_of(value: Value, dim: int, size: Expr) -> tuple[str, Source] | None:
 
 
 def sources_of(values: Iterable[tuple[Value, Sequence[Expr]]]) -> dict[str, Source]:
-    """Return a source for each symbol that some size determines, preferably a dim whose size equals the symbol."""
+    """Map each symbol to a dim from whose size it can be computed, preferably a dim whose size equals the symbol."""
     sources: dict[str, Source] = {}
     for value, sizes in values:
         for dim, size in enumerate(sizes):
@@ -56,18 +56,18 @@ def sources_of(values: Iterable[tuple[Value, Sequence[Expr]]]) -> dict[str, Sour
 
 
 class Amounts:
-    """Emits formulas as values of the graph under construction, each formula once."""
+    """Emits formulas as values of the graph under construction. A formula that is used again is emitted only once."""
 
     def __init__(self, sources: Mapping[str, Source]) -> None:
         self.sources = sources
         self._emitted: dict[object, Tensor] = {}
 
     def has(self, amount: Expr) -> bool:
-        """Whether all symbols of `amount` have a source."""
+        """Whether the formula `amount` can be computed: all of its symbols have a source."""
         return names_in(amount).keys() <= self.sources.keys()
 
     def scalar(self, amount: Expr) -> Tensor:
-        """Return the value of `amount` as i32[]. Raises KeyError for a symbol without a source."""
+        """Return the value of the formula `amount` as i32[]. Raises KeyError for a symbol without a source."""
         if amount not in self._emitted:
             total: Tensor | None = None
             for factors, count in amount.terms:
@@ -78,7 +78,7 @@ class Amounts:
         return self._emitted[amount]
 
     def vector(self, amounts: Sequence[Expr]) -> Tensor:
-        """Return the values of `amounts` as an i32 vector."""
+        """Return the values of several formulas as one i32 vector."""
         key = tuple(amounts)
         if key not in self._emitted:
             numbers = [amount.number for amount in amounts]
@@ -96,7 +96,7 @@ class Amounts:
         return self._emitted[key]
 
     def _factor(self, factor: Atom) -> Tensor:
-        """Return the value of a symbol or of a quotient, whose operands are positive."""
+        """Return the value of a factor of a formula: a symbol, or a quotient (rounded down) of positive formulas."""
         if isinstance(factor, str):
             return self._symbol(factor)
         operands = [self.scalar(factor.top), self.scalar(factor.bottom)]

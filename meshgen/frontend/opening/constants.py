@@ -1,6 +1,6 @@
-"""Rebuild constants that depend on sizes as operations on sizes.
+"""Rebuild constants that differ between sizes as operations on the sizes.
 
-Supported are element counts and their reciprocals, lists of sizes, and counters along dims.
+Supported are element counts and their reciprocals, lists of sizes, and tensors that are linear in the indices.
 """
 
 from __future__ import annotations
@@ -19,15 +19,18 @@ from meshgen.ir.graph import TensorType, is_inexact
 from meshgen.ir.symbols import Expr
 
 Array = np.ndarray[Any, Any]
-LONGEST = 256  # elements of an array of formulas; chosen: lists of sizes are shorter
+LONGEST = 256  # Elements of the longest array that gets a formula per element. Chosen: lists of sizes are shorter.
 
 
 def emit_constant(arrays: Sequence[Array], kind: TensorType, shape: Sequence[Expr], formulas: Formulas, amounts: Amounts) -> Tensor | None:  # fmt: skip
-    """Emit a constant that equals `arrays[i]` at point `i`, or return None if no formula of sizes fits.
+    """Emit operations that compute `arrays[i]` if the sizes are those of point i.
 
     Args:
-        arrays: the constant at each point; an array of one element stands for all elements.
+        arrays: the constant at each point; an array of one element stands for a tensor of equal elements.
         kind, shape: the type of the constant, and its sizes as formulas.
+
+    Returns:
+        The constant, or None if no formula of the sizes fits.
     """
     if all(array.size == 1 or (array == array.flat[0]).all() for array in arrays if array.size):
         number = _number([array.flat[0] for array in arrays], kind.dtype, formulas, amounts)
@@ -38,7 +41,7 @@ def emit_constant(arrays: Sequence[Array], kind: TensorType, shape: Sequence[Exp
 
 
 def broadcast_scalar(x: Tensor, kind: TensorType, shape: Sequence[Expr], amounts: Amounts) -> Tensor:
-    """Broadcast a scalar to all elements of a tensor of type `kind`, whose sizes are the formulas `shape`."""
+    """Broadcast the scalar `x` to a tensor of type `kind`. `shape` has the sizes of the tensor as formulas."""
     if not kind.rank:
         return reshape(x, ())
     if None not in kind.shape:
@@ -47,7 +50,10 @@ def broadcast_scalar(x: Tensor, kind: TensorType, shape: Sequence[Expr], amounts
 
 
 def _number(values: Sequence[Any], dtype: str, formulas: Formulas, amounts: Amounts) -> Tensor | None:
-    """Return a scalar that is a formula of sizes or the reciprocal of a formula, or None if the fit fails."""
+    """Return a scalar that equals `values[i]` at point i: a formula of sizes, or the reciprocal of one.
+
+    None if nothing fits.
+    """
     if all(value == values[0] or (value != value and values[0] != values[0]) for value in values):
         return tensor(np.asarray(values[0]))
     for integer_candidates, from_integer in (
@@ -73,7 +79,7 @@ def _reciprocal(value: Any) -> Any:
 
 
 def _elements(arrays: Sequence[Array], kind: TensorType, formulas: Formulas, amounts: Amounts) -> Tensor | None:
-    """Return an integer array of static shape with a formula for each element, or None if an element has none."""
+    """Return an integer tensor of fixed shape with a formula for each element, or None if an element has none."""
     if kind.size > LONGEST or is_inexact(kind.dtype):
         return None
     elements_by_point = [[int(n) for n in np.broadcast_to(array, kind.sizes).reshape(-1)] for array in arrays]
@@ -84,7 +90,7 @@ def _elements(arrays: Sequence[Array], kind: TensorType, formulas: Formulas, amo
 
 
 def _counter(arrays: Sequence[Array], kind: TensorType, shape: Sequence[Expr], formulas: Formulas, amounts: Amounts) -> Tensor | None:  # fmt: skip
-    """Return an integer tensor that is linear in the indices, such as positions, or None if it is not linear."""
+    """Return an integer tensor that is linear in the indices, such as row numbers, or None if `arrays` are not linear."""
     if is_inexact(kind.dtype) or kind.dtype == "i1" or min(min(array.shape) for array in arrays) < 1:
         return None
     coefficients_by_point = [_line(array) for array in arrays]
@@ -103,7 +109,7 @@ def _counter(arrays: Sequence[Array], kind: TensorType, shape: Sequence[Expr], f
 
 
 def _line(array: Array) -> list[int] | None:
-    """Return the first element and the step along each dim, or None if the array is not linear in the indices."""
+    """Return the first element of `array` and the step along each dim, or None if it is not linear in the indices."""
     first = int(array.flat[0])
     steps = [int(np.take(array, 1, d).flat[0]) - first if size > 1 else 0 for d, size in enumerate(array.shape)]
     grid = np.indices(array.shape, np.int64)

@@ -1,4 +1,4 @@
-"""Fit formulas of sizes to their values at several points."""
+"""Find formulas of the symbols from the values at several points."""
 
 from __future__ import annotations
 
@@ -14,23 +14,27 @@ import numpy as np
 from meshgen.frontend.opening.points import LARGEST_DIVISOR, Point
 from meshgen.ir.symbols import Expr
 
-# the largest degree of a product, and the most products in a sum; chosen: larger ones need more points than `COUNT`
+# Largest number of factors in a product, and of products in a sum. Chosen: larger ones need more points than `COUNT`.
 _DEGREE, _TERMS = 3, 3
-# `_FEW`: up to so many symbols and sizes, pairs of all products are tried; beyond, pairs of products of lower degree.
-# `_MANY`: the most symbols and sizes that are factors. Both are chosen to bound the search.
+# `_FEW`: up to this many symbols and earlier formulas, sums of any two products are tried; beyond, the products have
+# one
+# factor less. `_MANY`: largest number of symbols and earlier formulas that are used as factors. Chosen to bound the
+# search.
 _FEW, _MANY = 4, 12
-# periods of a quotient that the points must cover; chosen: with fewer, other formulas have the same values
+# The points must cover this many periods of a quotient. Chosen: with fewer, other formulas have the same values.
 _PERIODS = 3
 Numbers: TypeAlias = tuple[int, ...]
-Term: TypeAlias = tuple[Expr, Numbers]  # a product, and its values at the points
+Term: TypeAlias = tuple[Expr, Numbers]  # A product, and its values at the points.
 
 
 class Formulas:
-    """Finds formulas from their values at the points `points`.
+    """Finds the formula of a number from its values at the points `points`, which assign a size to each symbol.
 
-    A formula is a sum of products of the symbols, with integer coefficients. With `rounds`, previously found formulas
-    are factors too, and a formula may contain a quotient, rounded down. The divisor of a quotient is a constant whose
-    remainders all occur at the points.
+    A formula is a sum of products of the symbols, with integer coefficients. With `rounds`, a formula may also contain
+    a
+    quotient, rounded down, and the formulas that earlier calls returned. The divisor of a quotient is a constant, and
+    the
+    points must cover all remainders by it.
     """
 
     def __init__(self, points: Sequence[Point], *, rounds: bool = False) -> None:
@@ -39,14 +43,14 @@ class Formulas:
         self._known: dict[Numbers, Expr | None] = {}
 
     def of(self, sizes: Sequence[int]) -> Expr | None:
-        """Return the formula with the fewest terms that has these values at the points, or None if no formula fits."""
+        """Return the formula with the fewest terms whose value at point i is `sizes[i]`, or None if no formula fits."""
         values = tuple(map(int, sizes))
         if values not in self._known:
             self._known[values] = Expr.of(values[0]) if len({*values}) == 1 else self._search(values)
         return self._known[values]
 
     def of_all(self, rows: Sequence[Sequence[int]]) -> list[Expr] | None:
-        """Return the formulas of several sizes, or None if a size has no formula."""
+        """Return a formula for each row of `rows`, as `of` does, or None if a row has no formula."""
         formulas: list[Expr] = []
         for numbers in rows:
             if (formula := self.of(numbers)) is None:
@@ -74,7 +78,7 @@ class Formulas:
                 yield reduce(operator.mul, (expression for expression, _ in factors)), tuple(map(prod, zip(*(n for _, n in factors), strict=True)))  # fmt: skip
 
     def _rounded(self, values: Numbers) -> Expr | None:
-        """Return a quotient, or a sum of a quotient and multiples of its dividend.
+        """Return a formula with a quotient, or with a quotient and a multiple of its dividend, or None if neither fits.
 
         The dividend is a product of at most two factors.
         """
@@ -84,7 +88,10 @@ class Formulas:
 
 
 def _quotients(top: Expr, numbers: Numbers) -> Iterator[Term]:
-    """Yield the quotients `(top + i) // divisor` for each divisor whose remainders all occur in `numbers`."""
+    """Yield the quotients `(top + i) // divisor` as terms; `numbers` are the values of `top` at the points.
+
+    Only divisors all of whose remainders occur in `numbers` are used.
+    """
     for divisor in range(2, LARGEST_DIVISOR + 1):
         if len({n % divisor for n in numbers}) == divisor and max(numbers) - min(numbers) >= _PERIODS * divisor:
             for addend in range(divisor):
@@ -92,7 +99,11 @@ def _quotients(top: Expr, numbers: Numbers) -> Iterator[Term]:
 
 
 def _fitted(values: Numbers, supports: Iterable[tuple[Term, ...]]) -> Expr | None:  # fmt: skip
-    """Fit an integer combination of terms and a constant to `values`. Returns the first exact fit, or None."""
+    """Return the first formula that equals `values` at all points, or None.
+
+    Each entry of `supports` is a set of terms; a candidate formula is a constant plus an integer combination of its
+    terms.
+    """
     for terms in supports:
         columns = [(1,) * len(values), *(numbers for _, numbers in terms)]
         scales = [max(map(abs, column)) or 1 for column in columns]

@@ -24,21 +24,21 @@ _CALLS: dict[str, Callable[..., Any]] = {
 }  # fmt: skip
 
 
-_MAX_CHARACTERS = 10_000  # characters of a formula; chosen: exporters write a few terms
+_MAX_CHARACTERS = 10_000  # Characters of the longest formula. Chosen: exporters write a few terms.
 
 
 class UnknownFormulaError(ValueError):
-    """A text that is not a formula of sizes, or that refers to an unknown size."""
+    """Error for a text that is not a formula of sizes, or that refers to an unknown symbol."""
 
 
 def computed(text: str, leaf: Callable[[str], Any]) -> Any:
-    """Return the value of a formula.
+    """Return the value of the formula `text`.
 
     Args:
-        leaf: returns the value of a symbol, or of another text that stands for a size, or raises KeyError.
+        leaf: returns the value of a symbol or of another text that stands for a size; raises KeyError for others.
 
     Raises:
-        UnknownFormulaError: the text is not a formula, or `leaf` does not know one of its symbols.
+        UnknownFormulaError: the text is not a formula, or `leaf` raises KeyError for a symbol.
         ProgramError: MG0108, an integer has more than 64 bits.
     """
     if len(text) > _MAX_CHARACTERS:
@@ -70,7 +70,7 @@ def _value(node: ast.expr, leaf: Callable[[str], Any]) -> Any:
 
 
 def symbols_in(text: str) -> list[str]:
-    """Return the symbols of a formula, in order of appearance. Raises UnknownFormulaError."""
+    """Return the symbols of a formula, in order of appearance. Raises UnknownFormulaError if `text` is not a formula."""
     symbols: dict[str, None] = {}
 
     def leaf(name: str) -> int:
@@ -84,9 +84,9 @@ def symbols_in(text: str) -> list[str]:
 
 
 def solved(text: str, symbol: str, size: int) -> int | None:
-    """Solve `text` == `size` for its only symbol, where `text` has the form `a*s + c`.
+    """Return the value of `symbol` for which the formula `text` equals `size`. The formula has the form `a*s + c`.
 
-    Returns None if the solution is not an integer.
+    Returns None if the value is not an integer.
     """
     at = lambda steps: computed(text, {symbol: steps}.__getitem__)  # noqa: E731
     slope = at(3) - at(2)

@@ -1,4 +1,4 @@
-"""Record the constraints on open sizes as assertions of the program, which runs check once the sizes are known."""
+"""Emit the constraints on open sizes as assertions, which each run checks when the sizes are known."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from meshgen.ir.symbols import Expr, names_in
 
 @dataclass(frozen=True)
 class Limit:
-    """A comparison of sizes; `places` maps each word of the formula to an input name and a dim."""
+    """A constraint on sizes, such as `a <= 2*b`. `places` maps each word of `formula` to (input name, dim)."""
 
     formula: str
     places: Mapping[str, tuple[str, int]]
@@ -24,8 +24,8 @@ class Limit:
 
 def assert_sizes(inputs: Sequence[Value], shapes: Sequence[Sequence[Expr]], amounts: Amounts,
                  ranges: Mapping[str, tuple[int, int | None]], limits: Sequence[Limit]) -> None:  # fmt: skip
-    """Assert that input sizes agree with each other, are in the ranges of their symbols, and satisfy `limits`."""
-    first_dims: dict[str, tuple[Value, int]] = {}  # the first dim of each size, by the text of the size's formula
+    """Emit assertions: sizes with the same formula are equal, symbols are in their `ranges`, and `limits` hold."""
+    first_dims: dict[str, tuple[Value, int]] = {}  # The first dim of each size, by the text of the size's formula.
     for value, shape in zip(inputs, shapes, strict=True):
         for dim, size in enumerate(shape):
             if size.number is not None or not amounts.has(size):
@@ -60,7 +60,7 @@ def _assert_limit(limit: Limit, inputs: Mapping[str, Value], amounts: Amounts) -
     try:
         holds: Any = computed(limit.formula, leaf)
     except UnknownFormulaError:
-        return  # The limit is not about tensor sizes only, so the reader did not assume the limit.
+        return  # The constraint is about more than tensor sizes, so the reader has not relied on it.
     sizes = [leaf(word) for word in limit.places]
     if isinstance(holds, Tensor):
         sizes_text = ", ".join(

@@ -1,25 +1,28 @@
-"""Choose the sizes at which a reader reads a program with open sizes."""
+"""Choose the sizes at which a program with open sizes is imported, in order to fit formulas to the results."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-Point = Mapping[str, int]  # a number for each symbol
-Ranges = Mapping[str, tuple[int, int | None]]  # the minimum and the maximum of each symbol (None: unbounded)
-COUNT = 5  # points; a formula has at most four coefficients, so at least one more point checks the formula
-LARGEST_DIVISOR = 16  # the largest recognized divisor of a quotient: strides of convolutions and pools of a few levels
-_MORE = 17  # points for fitting quotients, and the distance of their numbers; a prime above `LARGEST_DIVISOR`
+Point = Mapping[str, int]  # A size for each symbol.
+# The minimum and the maximum of each symbol; a maximum of None means unbounded.
+Ranges = Mapping[str, tuple[int, int | None]]
+COUNT = 5  # Number of points. A formula has at most four coefficients, so at least one more point checks the formula.
+# The largest divisor of a quotient that is recognized: strides of convolutions and pools of a few levels, multiplied.
+LARGEST_DIVISOR = 16
+_MORE = 17  # Number of points for fitting quotients, and distance of their sizes: a prime above `LARGEST_DIVISOR`.
 # The smallest and largest usual size, and a far one. Chosen: `_FIRST` exceeds ranks and most lists of sizes in a model,
 # most models have tables of at least `_LAST` positions, and `_FAR` exceeds most multiples to which lengths are padded.
 _FIRST, _LAST, _FAR = 67, 250, 1103
 
 
 def points_of(ranges: Ranges) -> list[Point] | None:
-    """Return the points at which to read a program, or None if a range has too few numbers.
+    """Return the points (a size for each symbol) at which to import a program, or None if a range has too few numbers.
 
-    Sizes 0 and 1 are excluded, because programs may treat them differently. Most numbers are primes, distinct for each
-    symbol, so that no product or sum equals another by chance. Two numbers are adjacent, so that no remainder is the
-    same at all points.
+    Sizes 0 and 1 are excluded, because programs may treat them differently. Most sizes are primes, distinct for each
+    symbol, so that no product or sum equals another by chance. Two sizes of each symbol are adjacent, so that no
+    remainder
+    is the same at all points.
     """
     used_numbers: set[int] = set()
     columns: list[list[int]] = []
@@ -33,7 +36,7 @@ def points_of(ranges: Ranges) -> list[Point] | None:
 
 
 def far_point_of(ranges: Ranges) -> Point:
-    """Return a point of larger numbers, as far as the ranges allow; the model may not support them."""
+    """Return a point with larger sizes, as far as the ranges allow. The model may not support sizes that large."""
     point: dict[str, int] = {}
     for name, (low, high) in ranges.items():
         largest = max(low, _FAR if high is None else min(high, _FAR))
@@ -42,15 +45,15 @@ def far_point_of(ranges: Ranges) -> Point:
 
 
 def more_points_of(ranges: Ranges) -> list[Point]:
-    """Return points at which each symbol has all remainders by each divisor up to `LARGEST_DIVISOR`.
+    """Return points for fitting quotients: each symbol has all remainders by each divisor up to `LARGEST_DIVISOR`.
 
-    For a small range, each symbol takes all its numbers.
+    For a small range, the points contain all numbers of the range.
     """
     return _permuted_points(ranges, [_evenly(number, max(low, 2), high) for number, (low, high) in enumerate(ranges.values())], _MORE)  # fmt: skip
 
 
 def _permuted_points(names: Ranges, columns: Sequence[Sequence[int]], count: int) -> list[Point]:
-    """Combine the numbers of each symbol to points, in another order for each symbol.
+    """Return `count` points. Symbol i takes the numbers in `columns[i]`, in a different order for each symbol.
 
     `count` is prime, so that each order contains all numbers.
     """
@@ -59,7 +62,7 @@ def _permuted_points(names: Ranges, columns: Sequence[Sequence[int]], count: int
 
 
 def _spread(low: int, high: int | None, used_numbers: set[int]) -> list[int] | None:
-    """Return numbers of a range at growing distances, and a neighbor of the first number."""
+    """Return numbers of a range at growing distances, and a neighbor of the first one. None if the range is too small."""
     top = max(_LAST, 4 * low) if high is None else min(high, max(_LAST, 4 * low))
     least = max(low, min(_FIRST, top // 2))
     numbers: list[int] = []
@@ -73,7 +76,7 @@ def _spread(low: int, high: int | None, used_numbers: set[int]) -> list[int] | N
 
 
 def _nearest(target: int, low: int, high: int | None, taken: set[int], *, primes: bool = False) -> int | None:
-    """Return the number of a range that is nearest to `target` and not in `taken`, or None if all are taken."""
+    """Return the number from `low` to `high` that is nearest to `target` and not in `taken`, or None if all are taken."""
     for distance in range(target if high is None else high - low + 1):
         for number in (target + distance, target - distance):
             if low <= number and (high is None or number <= high) and number not in taken and (not primes or _is_prime(number)):  # fmt: skip
@@ -86,7 +89,7 @@ def _is_prime(n: int) -> bool:
 
 
 def _evenly(number: int, low: int, high: int | None) -> list[int]:
-    """Return numbers at equal distances. In a large range, each symbol has different numbers."""
+    """Return equally spaced numbers of a range. In a large range, each symbol (by `number`) gets other numbers."""
     first = max(low, _FIRST) + number
     if high is None or first + (_MORE - 1) * _MORE <= high:
         return [first + n * _MORE for n in range(_MORE)]

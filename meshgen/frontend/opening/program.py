@@ -1,7 +1,7 @@
-"""Merge the programs that a reader produces for several sizes into one program with open sizes.
+"""Merge the programs that a reader imports at several sizes into one program with open sizes.
 
-Readers of PyTorch and ONNX compute shapes with numbers. This module lets them read the program at a few points. The
-graphs must have the same structure, and each size, attribute and constant that differs must be a formula of the
+The readers of PyTorch and ONNX compute shapes with numbers. This module lets them import the program at a few points.
+The graphs must have the same structure, and each size, attribute and constant that differs must be a formula of the
 symbols. An op with a shape attribute becomes the op that takes the shape as an operand.
 """
 
@@ -38,26 +38,26 @@ from meshgen.sizes.size_ops import SHAPE, STATIC
 
 Read: TypeAlias = Callable[[Point], tuple[Module, Signature]]
 Begin: TypeAlias = Callable[[Sequence[Value], Sequence[Sequence[Expr]], Amounts], None]
-# Maps each op to the op that takes some attributes as operands, and to the names of these attributes.
+# Maps each op to (the op that takes some of its attributes as operands, the names of these attributes).
 _DYNAMIC = {static: (dynamic, names) for dynamic, (static, names) in STATIC.items()}
 _FROM_OPERAND = (
     "convert",
     "bitcast_convert",
-)  # Ops whose result shapes follow from operands, although the program states their result types.
+)  # Ops that state their result types although the result shapes follow from the operands.
 HINT = "give args=, the types of the inputs, on the command line --shape: one module is then for these sizes"
 
 
 def opened(ranges: Ranges, read: Read, limits: Sequence[Limit] = ()) -> tuple[Module, Signature]:
-    """Return the program with open sizes, and its signature.
+    """Return the program with open sizes, and its call signature.
 
     Args:
-        ranges: the minimum and maximum of each symbol (None: unbounded).
-        read: returns the program for a number per symbol.
-        limits: constraints on the symbols beside the ranges.
+        ranges: the minimum and maximum of each symbol; a maximum of None means unbounded.
+        read: imports the program with a number for each symbol.
+        limits: further constraints on the symbols.
 
     Raises:
-        ProgramError: MG0208, the programs differ by more than formulas of sizes (the error shows the first difference);
-            or an error of `read`.
+        ProgramError: MG0208, the imported programs differ by more than formulas of sizes (the error shows the first
+            difference); or an error of `read`.
     """
     points = points_of(ranges)
     if points is None:
@@ -92,12 +92,15 @@ def _refuse(text: str, loc: Location | None) -> NoReturn:
 
 @dataclass(frozen=True)
 class _Writer:
-    """Merges graphs of the same structure, read at the points of `formulas`, into one graph."""
+    """Merges graphs of the same structure, each imported at one point of `formulas`, into one graph with open sizes."""
 
     formulas: Formulas
 
     def graph(self, graphs: Sequence[Graph], begin: Begin | None = None) -> Graph:
-        """Return the graph that has the values of `rows[i]` at point `i`; `begin` records the first operations."""
+        """Return the graph that equals `graphs[i]` if the sizes are those of point i.
+
+        `begin` emits the first operations.
+        """
         _refuse_unlike(graphs)
         first = graphs[0]
         shapes = [
@@ -121,7 +124,7 @@ class _Writer:
         return new
 
     def _shape(self, values: Sequence[Value], loc: Location | None) -> tuple[Expr, ...]:
-        """Return the sizes of a value as formulas."""
+        """Return the sizes of a value as formulas; `values[i]` is the value at point i."""
         columns = zip(*(value.type.sizes for value in values), strict=True)
         return tuple(self._formula(column, f"a tensor of type {values[0].type}", loc) for column in columns)
 
@@ -130,7 +133,7 @@ class _Writer:
         return _refuse(f"{subject} has a size that is not a supported formula of them: {_numbers_text(numbers, self.formulas.points)}", loc) if formula is None else formula  # fmt: skip
 
     def _node(self, new: Graph, nodes: Sequence[Node], operands: list[Value], amounts: Amounts) -> Sequence[Value]:
-        """Record the operation that equals `nodes[i]` at point `i`, and return its results."""
+        """Emit the operation that equals `nodes[i]` at point i, and return its results."""
         first = nodes[0]
         shapes = [
             self._shape(values, first.loc) for values in zip(*(numbers.results for numbers in nodes), strict=True)
@@ -167,7 +170,10 @@ class _Writer:
         return constant.value
 
     def _attribute(self, name: str, nodes: Sequence[Node]) -> list[Expr]:
-        """Return the formulas of an attribute that differs, one per number, or an empty list for a constant's array."""
+        """Return the formulas for the numbers of the attribute `name`, which differs between `nodes`.
+
+        Returns an empty list for the array of a constant.
+        """
         first = nodes[0]
         if is_constant(first):
             return []
@@ -185,7 +191,7 @@ class _Writer:
     def _attributes_of(
         self, op: str, names: Sequence[str], first: Node, attribute_formulas: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """Return the attributes that stay attributes of the op that takes sizes as operands."""
+        """Return the attributes of `first` that `op`, which takes sizes as operands, still has as attributes."""
         operand_names = {*names} | ({"low", "high"} if "padding" in names else set[str]())
         if still_varying := [name for name in attribute_formulas if name not in operand_names]:
             _refuse(f"attribute {still_varying[0]} of '{first.op}' differs", first.loc)
@@ -193,10 +199,10 @@ class _Writer:
         return {name: attribute for name, attribute in first.attrs.given.items() if name in kind.field_types}
 
     def _operand(self, name: str, first: Node, shapes: Sequence[Sequence[Expr]], attribute_formulas: Mapping[str, list[Expr]]) -> list[Expr]:  # fmt: skip
-        """Return the formulas of the operand that replaces the attribute `name`, or of the result shape."""
+        """Return the formulas of the operand that replaces the attribute `name`, or those of the result shape."""
         if name in SHAPE:
             return list(shapes[0])
-        if name == "padding":  # low and high for each dim
+        if name == "padding":  # The operand is a list of (low, high) for each dim.
             pairs = zip(
                 *(self._operand(entry, first, shapes, attribute_formulas) for entry in ("low", "high")), strict=True
             )
@@ -204,13 +210,13 @@ class _Writer:
         return attribute_formulas.get(name) or [Expr.of(n) for n in getattr(first.attrs, name)]
 
     def _follows(self, node: Node) -> bool:
-        """Whether the result types follow from operands and attributes."""
+        """Whether the result types of `node` follow from operands and attributes, also when sizes are open."""
         kinds = [value.type for value in node.operands]
         return node.op in _FROM_OPERAND or infer_types(node.op, node.attrs.given, kinds, node.regions, node.loc) is not None  # fmt: skip
 
 
 def _like(value: Value, shape: Sequence[Expr]) -> Value:
-    """Return a value like `value` whose sizes are open where `shape` is not a number."""
+    """Return a value like `value` with the sizes `shape`; a size that is not a number becomes open."""
     return Value(value.type.with_shape(size.number for size in shape), value.name, value.sharding, value.loc, id=value.id)  # fmt: skip
 
 
@@ -229,7 +235,7 @@ def _listed(numbers: Sequence[Expr], name: str, node: Node, amounts: Amounts) ->
 
 
 def _gathered(operands: Sequence[Value], kind: TensorType, sizes: Tensor) -> Tensor:
-    """Emit a slice with a dynamic offset and dynamic sizes, as a gather of one slice, as StableHLO does."""
+    """Emit a slice whose offset and sizes are computed at run time, as a gather of one slice (as in StableHLO)."""
     x, *starts = map(Tensor, operands)
     every = tuple(range(kind.rank))
     none = dict.fromkeys(("collapsed_slice_dims", "operand_batching_dims", "start_indices_batching_dims"), ())
@@ -238,12 +244,12 @@ def _gathered(operands: Sequence[Value], kind: TensorType, sizes: Tensor) -> Ten
 
 
 def _numbers_text(numbers: Sequence[Any], points: Sequence[Point]) -> str:
-    """Return the numbers at the first two points as text for a message."""
+    """Return the values of a number at the first two points as text for a message."""
     return ", ".join(f"{number} where {' and '.join(f'{name} is {n}' for name, n in point.items())}" for number, point in zip(numbers[:2], points, strict=False))  # fmt: skip
 
 
 def _refuse_unlike(rows: Sequence[Graph]) -> None:
-    """Raise ProgramError MG0208 if the graphs differ in their operations or in the operands of an operation."""
+    """Raise ProgramError MG0208 if two graphs differ in their operations or in the operands of an operation."""
     for other in rows[1:]:
         numbers = [{value: n for n, value in enumerate(graph.values())} for graph in (rows[0], other)]
         for one, two in zip_longest(rows[0].nodes, other.nodes):

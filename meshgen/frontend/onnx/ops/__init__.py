@@ -1,6 +1,6 @@
-"""ONNX operators as functions on traced tensors, one file per family.
+"""Import rules for ONNX operators: functions on traced tensors, one file per family of operators.
 
-Importing the package registers them in the table.
+Importing this package registers all rules in the table (`table.py`).
 """
 
 from importlib import import_module

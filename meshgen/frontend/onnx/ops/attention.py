@@ -25,17 +25,19 @@ from meshgen.frontend.tracer.reduce import any_
 from meshgen.frontend.tracer.shapes import expand_dims
 from meshgen.frontend.tracer.tensor import Tensor
 
-NEVER = float("-inf")  # additive mask of a score that must be ignored
+NEVER = float("-inf")  # The additive mask of a score that must be ignored.
 
 
 @dataclass(frozen=True)
 class Scores:
-    """Scale, softcap and masks of attention scores.
+    """Settings for the scores of attention: scale, softcap and masks. Shapes: b batch, h heads, q queries, s keys.
 
     Attributes:
+        scale: factor of the scores.
+        softcap: c in c * tanh(score / c); 0 disables the softcap.
         allowed: boolean mask that broadcasts to [b, h, q, s].
         bias: additive mask that broadcasts to [b, h, q, s].
-        has_empty_rows: whether some queries may have no allowed key; their results are then 0.
+        has_empty_rows: whether some queries may have no allowed key; such queries have the result 0.
         kind: dtype of the softmax.
     """
 
@@ -49,7 +51,10 @@ class Scores:
 
 @dataclass(frozen=True)
 class AttentionResult:
-    """The result [b, h, q, d] of attention, and its intermediate values: scores, capped scores, biased scores, weights."""
+    """The result [b, h, q, d] of attention, and intermediate values.
+
+    `between` holds the scores before the softcap, after it, with the mask added, and after the softmax.
+    """
 
     result: Tensor
     between: tuple[Tensor, Tensor, Tensor, Tensor]
@@ -85,7 +90,7 @@ def attend(query: Tensor, key: Tensor, value: Tensor, settings: Scores) -> Atten
 
 
 def _nonempty_rows(settings: Scores) -> Tensor | None:
-    """Return which queries have an allowed key, [.., q, 1], or None without masks."""
+    """Return a mask [.., q, 1] of the queries that have at least one allowed key, or None if there are no masks."""
     has_allowed = None if settings.allowed is None else any_(settings.allowed, -1, True)
     if settings.bias is None:
         return has_allowed
@@ -94,7 +99,7 @@ def _nonempty_rows(settings: Scores) -> Tensor | None:
 
 
 def separate_heads(x: Tensor, count: int) -> Tensor:
-    """Convert [b, s, h * d] to [b, h, s, d]. A tensor of rank 4 is returned unchanged."""
+    """Reshape [b, s, h * d] to [b, h, s, d], with h = `count`. A tensor of rank 4 is returned unchanged."""
     if x.ndim == 4:
         return x
     b, rows, hidden = x.shape
@@ -104,7 +109,7 @@ def separate_heads(x: Tensor, count: int) -> Tensor:
 
 
 def join_heads(x: Tensor) -> Tensor:
-    """Convert [b, h, s, d] to [b, s, h * d]."""
+    """Reshape [b, h, s, d] to [b, s, h * d]."""
     b, heads, rows, size = x.shape
     return x.transpose(0, 2, 1, 3).reshape(b, rows, heads * size)
 
@@ -127,9 +132,9 @@ def attention(call: Call, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None =
 def _scores(
     call: Call, query: Tensor, key: Tensor, mask: Tensor | None, past_length: int, lengths: Tensor | None
 ) -> Scores:
-    """Return the scale and masks of attention: causal, sliding window, key padding, and the explicit mask.
+    """Return the scale and all masks of a call: causal, sliding window, padded keys (`lengths`), and the explicit mask.
 
-    In causal attention, `past_length` is the number of keys before the first query.
+    `past_length` is the number of cached keys before the first query, for the causal mask.
     """
     rows, columns, size = query.shape[2], key.shape[2], query.shape[3]
     conditions: list[Tensor] = []
@@ -160,9 +165,9 @@ def _scores(
 
 
 def distances(rows: int, columns: int, first: int | Tensor) -> Tensor:
-    """Return query position minus key position for each pair, [.., q, s].
+    """Return the position of each query minus the position of each key, [.., q, s].
 
-    The first query is at position `first`, [.., 1, 1].
+    The first query is at position `first` (a number, or a tensor [.., 1, 1]); the first key is at position 0.
     """
     return iota((rows,), 0, "i64").reshape(-1, 1) + tensor(first, "i64") - iota((columns,), 0, "i64")
 
@@ -170,7 +175,7 @@ def distances(rows: int, columns: int, first: int | Tensor) -> Tensor:
 def rotated(call: Call, x: Tensor, cos: Tensor | None, sin: Tensor | None, positions: Tensor | None) -> Tensor:
     """Apply rotary embeddings to x [b, h, s, d] or [b, s, h * d].
 
-    `cos` and `sin` are [b, s, d / 2], or tables of which `positions` selects the rows.
+    `cos` and `sin` are [b, s, d / 2], or tables from which the indices `positions` select a row per token.
     """
     heads = separate_heads(x, call["num_heads"])
     rotary_size = call["rotary_embedding_dim"] or heads.shape[-1]

@@ -19,7 +19,7 @@ from meshgen.frontend.tracer.rounding import trunc
 from meshgen.frontend.tracer.tensor import Tensor
 from meshgen.ir.graph import DTYPES, dtype_name, is_float
 
-MANY = 1 << 16  # elements of the largest range that is constant-folded; chosen: longer ones become an iota
+MANY = 1 << 16  # Elements of the longest range that is constant-folded. Chosen: longer ranges become an iota.
 
 
 def dtype_of_code(code: int) -> str:
@@ -31,14 +31,18 @@ def dtype_of_code(code: int) -> str:
 
 
 def converted(x: Tensor, kind: str, call: Call) -> Tensor:
-    """Cast `x` to a dtype. In casts to f8, too large numbers become the largest finite one unless `saturate` is 0."""
+    """Cast `x` to the dtype `kind`.
+
+    Casts to f8 saturate to the largest finite number unless the attribute `saturate` is 0.
+    """
     if kind.startswith("f8E8"):
         refuse("casts to float8e8m0 are not supported")
     if kind.startswith("f8") and call["saturate"] != 0:
         max_finite = float(ml_dtypes.finfo(DTYPES[kind]).max)
         x = clip(x, -max_finite, max_finite) if x.type.dtype in ("f16", "bf16", "f32", "f64") else x
     if is_float(x.type.dtype) and kind[-1] in "24" and kind.lstrip("u").startswith("i") and len(kind) <= 3:
-        x = trunc(x).astype("i32")  # a cast of an integer to a narrow type keeps its lowest bits
+        # ONNX casts to 2 and 4 bits keep the lowest bits of the integer part, so go through i32.
+        x = trunc(x).astype("i32")
     return x.astype(kind)
 
 
@@ -50,7 +54,7 @@ def bit_cast(call: Call, x: Tensor) -> Tensor:
 
 @op("Constant")
 def constant(call: Call) -> Array:
-    """Return the value of a constant: the only attribute that is set."""
+    """Return the value of a `Constant` node, which has exactly one of several value attributes."""
     if (value := call["value"]) is not None:
         return value
     for name in ("value_float", "value_floats", "value_int", "value_ints"):
@@ -74,7 +78,7 @@ def eye_like(call: Call, x: Tensor) -> Tensor:
 
 @op("Range", known=(0, 1, 2))
 def range_(call: Call, start: Array, limit: Array, delta: Array) -> Any:
-    """Return a short range as an array. A long one is computed in the program."""
+    """Return a range of up to `MANY` elements as an array, and a longer one as a tensor that the program computes."""
     first, last, step = start.item(), limit.item(), delta.item()
     if not step or not all(map(math.isfinite, (first, last, step))):
         refuse(f"a range from {first} to {last} in steps of {step} has no end")
@@ -88,7 +92,7 @@ enter_rows({
     "Cast": lambda call, x: converted(x, dtype_of_code(call["to"]), call),
     "CastLike": lambda call, x, like: converted(x, like.type.dtype, call),
 })  # fmt: skip
-enter_rows({  # compile-time constants, even if the operand is a tensor
+enter_rows({  # Shape and size of a tensor are compile-time constants, even if the elements are not.
     "Shape": lambda call, x: np.asarray(x.shape[slice(call["start"] or 0, call["end"])], np.int64),
     "Size": lambda call, x: np.asarray(math.prod(x.shape), np.int64),
 }, plain=(0,))  # fmt: skip

@@ -1,7 +1,7 @@
-"""If, Loop and Scan.
+"""Import of If, Loop and Scan.
 
-Constant conditions are decided at import. A loop with a constant trip count becomes a scan, or is unrolled if its
-carried values change shape. Other loops become while loops.
+Constant conditions are decided at import. A loop with a constant trip count becomes a scan, or is unrolled if the
+carried values change shape between iterations. Other loops become while loops.
 """
 
 from __future__ import annotations
@@ -25,8 +25,7 @@ from meshgen.frontend.tracer.recording import refuse
 from meshgen.frontend.tracer.shapes import moveaxis, reshape
 from meshgen.frontend.tracer.tensor import Operand, Tensor
 
-# Largest trip count of a loop that is unrolled because it cannot become a scan: its carried values change shape.
-# Chosen: a longer loop reports the error of the scan instead.
+# Largest trip count for unrolling a loop whose carried values change shape, which therefore cannot become a scan.
 MAX_FALLBACK_UNROLL = 64
 # Largest trip count of any unrolled loop. Chosen to bound import time and program size.
 MAX_UNROLL = 1 << 14
@@ -44,7 +43,7 @@ def if_(call: Call, flag: Operand) -> Any:
 
 
 def _branch(call: Call, name: str) -> tuple[Any, ...]:
-    """Return the results of a branch. Messages of its faults name the branch."""
+    """Return the results of the branch `name` of an `If`. Error messages of nodes in the branch contain this name."""
     try:
         return tuple(call.run(call[name], []))
     except ProgramError as error:
@@ -76,14 +75,14 @@ def loop(call: Call, trips: Operand, flag: Operand, *carried: Any) -> Any:
 
 
 class _HasDynamicEnd(Exception):
-    """Raised if the body of a loop computes whether to continue."""
+    """Raised if a loop may end before the given trip count, because the loop body computes the condition to continue."""
 
 
 def _trace_iteration(call: Call, index: Operand, carried: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-    """Trace one iteration: return the next carried values and the scan outputs.
+    """Trace one iteration of a loop: return the next carried values and the scan outputs of the iteration.
 
     Raises:
-        _HasDynamicEnd: the iteration may be the last one.
+        _HasDynamicEnd: the loop may end after this iteration.
     """
     goes_on, *results = call.run(call["body"], [index, np.asarray(True), *carried])
     if isinstance(goes_on, Tensor) or not bool(goes_on):
@@ -101,7 +100,7 @@ def _trace_as_scan(call: Call, count: int, carried: Sequence[Any]) -> list[Any]:
 
 
 def _unroll(call: Call, count: int, carried: Sequence[Any]) -> list[Any]:
-    """Unroll a loop. Carried values may be sequences, or change shape between iterations."""
+    """Unroll `count` iterations of a loop. The carried values may be sequences, or change shape between iterations."""
     if count > MAX_UNROLL:
         text = f"{count:,} iterations would be unrolled, because the loop carries sequences, or values that change their shape"
         refuse(text, f"the limit is {MAX_UNROLL:,}", "MG0108")
@@ -122,7 +121,7 @@ def _unroll(call: Call, count: int, carried: Sequence[Any]) -> list[Any]:
 
 
 def _trace_as_while(call: Call, trips: Operand, flag: Operand, carried: Sequence[Any]) -> Any:
-    """Convert a loop with a dynamic end to a while loop, which cannot have scan outputs."""
+    """Convert a loop whose trip count is unknown to a while loop. Such a loop cannot have scan outputs."""
     if len(call["body"].output) != 1 + len(carried):
         refuse("the trip count of a loop with scan outputs decides shapes, but is data here", "make the trip count a constant")  # fmt: skip
     initial_flag = tensor(np.asarray(True)) if flag is None else reshape(tensor(flag), ())
@@ -148,7 +147,7 @@ def _trace_as_while(call: Call, trips: Operand, flag: Operand, carried: Sequence
 
 @op("Scan")
 def scan(call: Call, *operands: Operand) -> Any:
-    """Import `Scan`: return the final states, then the stacked scan outputs."""
+    """Import `Scan`: return the final carried states, then the outputs of all iterations, stacked."""
     if call.version < 9:
         refuse("Scan of opset 8 is not supported", "convert the model with onnx.version_converter")
     count = call["num_scan_inputs"]

@@ -28,7 +28,7 @@ enter_traced(
     "Relu=relu HardSwish=hard_silu Softplus=softplus Softsign=soft_sign Mish=mish"
 )
 enter_rows({
-    # truncates towards zero
+    # ONNX's division of integers truncates toward zero.
     "Div": lambda call, x, y: elementwise.divide(x, y) if is_inexact(x.type.dtype) else elementwise.binary("divide", x, y),
     "Mod": lambda call, x, y: rounding.fmod(x, y) if call["fmod"] else rounding.remainder(x, y),
     "BitShift": lambda call, x, y: logic.left_shift(x, y) if call["direction"] == "LEFT" else logic.right_shift(x, y),
@@ -56,7 +56,7 @@ enter_rows({
 
 
 def _fold(function: Callable[[Tensor, Tensor], Tensor], call: Call, *operands: Tensor) -> Tensor:
-    """Combine operands pairwise with `function`. Before opset 8, their shapes must be equal."""
+    """Combine two or more operands from left to right with `function`. Before opset 8, their shapes must be equal."""
     shapes = sorted({operand.shape for operand in operands})
     if call.version < 8 and len(shapes) > 1:
         listed = ", ".join(str(list(operand)) for operand in shapes)
@@ -97,9 +97,9 @@ def clip(call: Call, x: Tensor, low: Tensor | None = None, high: Tensor | None =
 
 
 def _over_rows(function: Callable[[Tensor, int], Tensor]) -> Callable[[Call, Tensor], Tensor]:
-    """Adapt a function of one dim to the operator's axis.
+    """Adapt `function(x, dim)` to the operator's attribute `axis`.
 
-    Before opset 13, all dims from the axis on are flattened into one.
+    From opset 13 on, `axis` is the dim. Before, all dims from `axis` on are flattened into one dim.
     """
 
     def over_rows(call: Call, x: Tensor) -> Tensor:
@@ -117,7 +117,7 @@ def _hardmax(rows: Tensor, axis: int) -> Tensor:
 
 enter_rows({"Softmax": nn.softmax, "LogSoftmax": nn.log_softmax, "Hardmax": _hardmax}, _over_rows)
 
-# Activations of recurrent operators by name: a function of x and parameters, and the default parameters.
+# Activations of recurrent operators by name: (function of x and parameters, default values of the parameters).
 RECURRENT: dict[str, tuple[Callable[..., Tensor], list[float]]] = {
     "sigmoid": (sigmoid, []),
     "tanh": (tanh, []),

@@ -25,7 +25,7 @@ def gather(call: Call, x: Tensor, indices: Array | Tensor) -> Tensor:
     if not rows.ndim:
         selection: Any = int(rows)
     elif rows.ndim == 1 and rows.size and len(steps) <= 1 and min(steps, default=1) > 0:
-        # evenly spaced rows: a slice instead of a gather
+        # A slice replaces the gather, because the indices are evenly spaced.
         selection = slice(int(rows[0]), int(rows[-1]) + 1, min(steps, default=1))
     else:
         selection = rows
@@ -34,14 +34,20 @@ def gather(call: Call, x: Tensor, indices: Array | Tensor) -> Tensor:
 
 @op("GatherElements")
 def gather_elements(call: Call, x: Tensor, indices: Tensor) -> Tensor:
-    """Gather elements along one dim. In other dims, `indices` may be shorter than `x`."""
+    """Gather elements along one dim at `indices`, which has the shape of the result.
+
+    Other dims may be shorter than in `x`.
+    """
     axis = dim_of(call["axis"], x.ndim)
     block = tuple(slice(None) if d == axis else slice(size) for d, size in enumerate(indices.shape))
     return take_along_axis(x[block], indices, axis)
 
 
 def _vectors(indices: Tensor, batch: int = 0) -> tuple[Tensor, ...]:
-    """Split index vectors in the last dim into one tensor per component, preceded by the indices of `batch` batch dims."""
+    """Split the index vectors in the last dim of `indices` into one tensor per component.
+
+    The index tensors of `batch` leading batch dims come first.
+    """
     shape = indices.shape[:-1]
     batch_indices = tuple(iota(shape, d, indices.type.dtype) for d in range(batch))
     return (*batch_indices, *(indices[..., n] for n in range(indices.shape[-1])))
@@ -49,7 +55,7 @@ def _vectors(indices: Tensor, batch: int = 0) -> tuple[Tensor, ...]:
 
 @op("OneHot", known=(1,))
 def one_hot(call: Call, indices: Tensor, depth: Array, values: Tensor) -> Tensor:
-    """Return the on-value at the index of each element and the off-value elsewhere.
+    """Return one-hot vectors of length `depth`, with the off-value and the on-value from `values`.
 
     Negative indices count from the end.
     """
@@ -71,7 +77,7 @@ def compress(call: Call, x: Tensor, mask: Array) -> Tensor:
 
 @op("Unique", known=(0,))
 def unique(call: Call, x: Array) -> Any:
-    """Return the unique elements, sorted or by first occurrence, and the index tables of NumPy's `unique`."""
+    """Return the unique elements, sorted or by first occurrence, and NumPy's first indices, inverse and counts."""
     axis = call["axis"]
     values, first, inverse, counts = np.unique(x, True, True, True, axis=axis)
     if not call["sorted"]:
@@ -83,7 +89,7 @@ def unique(call: Call, x: Array) -> Any:
 
 @op("ArrayFeatureExtractor", domain="ai.onnx.ml")
 def array_feature_extractor(call: Call, x: Tensor, indices: Tensor) -> Tensor:
-    """Select columns by index."""
+    """Select the columns of `x` (the last dim) at `indices`."""
     rows = take(x, indices.reshape(-1), -1)
     return rows.reshape(1, -1) if x.ndim == 1 else rows
 
@@ -92,7 +98,10 @@ _METHODS = {"none": "set", "add": "add", "mul": "multiply", "max": "max", "min":
 
 
 def _scatter(call: Call, x: Tensor, index: Any, updates: Tensor) -> Tensor:
-    """Scatter `updates` into `x` at `index`, with the reduction that the operator's attribute names."""
+    """Scatter `updates` into `x` at `index`.
+
+    The attribute `reduction` says how an update is combined with the old element.
+    """
     reduction = call["reduction"] or "none"
     if reduction not in _METHODS:
         refuse(f"'{reduction}' is not a reduction of updates", f"the reductions are {', '.join(_METHODS)}")
@@ -108,10 +117,7 @@ def scatter_elements(call: Call, x: Tensor, indices: Tensor, updates: Tensor) ->
 
 @op("TensorScatter")
 def tensor_scatter(call: Call, cache: Tensor, update: Tensor, first: Tensor | None = None) -> Tensor:
-    """Write `update` into consecutive rows of a cache, from a start row per batch on.
-
-    In circular mode, rows wrap around.
-    """
+    """Write the rows of `update` into `cache`, in each batch from row `first` on. In circular mode, rows wrap around."""
     axis, sizes = dim_of(call["axis"], cache.ndim), update.shape
     start = full(sizes[:1], 0, "i64") if first is None else first
     rows = start.reshape(-1, *[1] * axis) + iota([sizes[d] if d == axis else 1 for d in range(axis + 1)], axis, "i64")

@@ -33,7 +33,7 @@ def flatten(call: Call, x: Tensor) -> Tensor:
 
 @op("Split", known=(1,))
 def split(call: Call, x: Tensor, sizes: Array | None = None) -> list[Tensor]:
-    """Split `x` into slices of the given sizes, or of equal size except for a smaller last one."""
+    """Split `x` into slices of the sizes `sizes`, or of one size, except that the last slice may be smaller."""
     axis = dim_of(call["axis"], x.ndim)
     dim_size, count = x.shape[axis], call["num_outputs"] or call.results
     require_small_array("Split", count)
@@ -57,9 +57,9 @@ def slice_(call: Call, x: Tensor, starts: Array, ends: Array, axes: Array | None
 
 
 def _bounds(start: int, stop: int, step: int, size: int) -> tuple[int, int | None, int]:
-    """Return slice bounds that count negative ones from the end and clamp the others.
+    """Return the bounds of a slice as Python needs them: negative bounds count from the end, and bounds are clamped.
 
-    With a negative step, a stop before row 0 is None.
+    With a negative step, the stop is None if the slice extends to row 0.
     """
     start, stop = (bound + size if bound < 0 else bound for bound in (start, stop))
     return max(start, 0), (None if stop < 0 else stop) if step < 0 else max(stop, 0), step
@@ -67,7 +67,7 @@ def _bounds(start: int, stop: int, step: int, size: int) -> tuple[int, int | Non
 
 @op("Pad", known=(1, 3), plain=(2,))
 def pad(call: Call, x: Tensor, pads: Any = None, value: Any = None, axes: Any = None) -> Tensor:
-    """Import `Pad`. Negative sizes crop."""
+    """Import `Pad`. Negative pad sizes crop."""
     widths = call["paddings"] if pads is None else pads
     dims = range(x.ndim) if axes is None else dims_of(axes, x.ndim)
     pairs = [(0, 0)] * x.ndim
@@ -77,7 +77,7 @@ def pad(call: Call, x: Tensor, pads: Any = None, value: Any = None, axes: Any = 
 
 
 def padded(x: Tensor, pairs: Sequence[tuple[int, int]], mode: str = "constant", value: Any = None) -> Tensor:
-    """Pad each dim of `x` before and after by the sizes in `pairs`. Negative sizes crop."""
+    """Pad each dim of `x` by (rows before, rows after) in `pairs`. Negative sizes crop."""
     cuts = [slice(max(0, -a), size - max(0, -b)) for (a, b), size in zip(pairs, x.shape, strict=True)]
     added = [(max(0, a), max(0, b)) for a, b in pairs]
     x = x[tuple(cuts)]
@@ -113,14 +113,14 @@ def space_to_depth(call: Call, x: Tensor) -> Tensor:
 
 @op("Trilu", plain=(1,))
 def trilu(call: Call, x: Tensor, k: Array | Tensor | None = None) -> Tensor:
-    """Return the elements on one side of a diagonal. The diagonal offset may be a tensor."""
+    """Return `x` with zeros above diagonal `k`, or below it if the attribute `upper` is set. `k` may be a tensor."""
     diagonal: Any = 0 if k is None else k.reshape(()) if isinstance(k, Tensor) else int(k.reshape(()))
     return triu(x, diagonal) if call["upper"] else tril(x, diagonal)
 
 
 @op("ReverseSequence")
 def reverse_sequence(call: Call, x: Tensor, lengths: Tensor) -> Tensor:
-    """Reverse the first `lengths` rows of each batch. The lengths may be tensors."""
+    """Reverse the first `lengths[b]` rows of each batch b."""
     time, batch = (dim_of(call[name], x.ndim) for name in ("time_axis", "batch_axis"))
     if {time, batch} != {0, 1}:
         refuse(f"time_axis {time} and batch_axis {batch} must be 0 and 1")

@@ -24,7 +24,7 @@ from meshgen.frontend.tracer.shapes import expand_dims
 from meshgen.frontend.tracer.tensor import Tensor
 
 ML = "ai.onnx.ml"
-_ZERO = 1e-7  # scores up to this magnitude stay 0 in SOFTMAX_ZERO; chosen
+_ZERO = 1e-7  # SOFTMAX_ZERO leaves scores up to this magnitude at 0. Chosen.
 
 
 def _softmax_zero(scores: Tensor) -> Tensor:
@@ -69,9 +69,9 @@ def linear_regressor(call: Call, x: Tensor) -> Tensor:
 
 @op("LinearClassifier", domain=ML)
 def linear_classifier(call: Call, x: Tensor) -> Any:
-    """Return the class with the largest score, and all scores.
+    """Return the class with the largest score for each row of `x`, and all scores.
 
-    A single row of coefficients decides between two classes.
+    For two classes, the coefficients may have a single row: its score is the score of the second class.
     """
     if call["classlabels_strings"]:
         refuse("classes that are strings are not supported", "train with whole numbers as classes")
@@ -90,7 +90,7 @@ def linear_classifier(call: Call, x: Tensor) -> Any:
 
 @op("Scaler", domain=ML)
 def scaler(call: Call, x: Tensor) -> Tensor:
-    """Return (x - offset) * scale. Offset and scale are single numbers, or one per feature."""
+    """Return (x - offset) * scale, with single numbers, or one number per feature, as offset and scale."""
     x = x.astype("f32")
     offset, scale = (np.asarray(call[name] or [neutral], np.float32) for name, neutral in (("offset", 0), ("scale", 1)))
     if any(vector.size not in (1, x.shape[-1]) for vector in (offset, scale)):
@@ -100,7 +100,7 @@ def scaler(call: Call, x: Tensor) -> Tensor:
 
 @op("Normalizer", domain=ML)
 def normalizer(call: Call, x: Tensor) -> Tensor:
-    """Divide each row by its norm or largest element. Rows with norm 0 do not change."""
+    """Divide each row by a norm of the row: the maximum, L1 or L2. Rows with norm 0 do not change."""
     x = x.astype("f32")
     norms: dict[str, Callable[[Tensor], Tensor]] = {
         "MAX": lambda x: max_(x, -1, True),
@@ -113,7 +113,10 @@ def normalizer(call: Call, x: Tensor) -> Tensor:
 
 @op("Imputer", domain=ML)
 def imputer(call: Call, x: Tensor) -> Tensor:
-    """Replace missing elements (NaN, or the number that marks them) by a single number, or by one per feature."""
+    """Replace missing elements by a constant, or by one constant per feature.
+
+    Missing is NaN or a number that marks them.
+    """
     kinds = "floats" if call["imputed_value_floats"] else "int64s"
     missing = call["replaced_value_float" if kinds == "floats" else "replaced_value_int64"]
     values = np.asarray(call[f"imputed_value_{kinds}"] or [], x.dtype)
@@ -125,14 +128,17 @@ def imputer(call: Call, x: Tensor) -> Tensor:
 
 @op("FeatureVectorizer", domain=ML)
 def feature_vectorizer(call: Call, *operands: Tensor) -> Tensor:
-    """Concatenate features as columns."""
+    """Concatenate the operands, which hold features, as columns."""
     rows = [operand.reshape(-1, 1) if operand.ndim == 1 else operand for operand in operands]
     return concatenate([row.astype("f32") for row in rows], 1)
 
 
 @op("OneHotEncoder", domain=ML)
 def one_hot_encoder(call: Call, x: Tensor) -> Tensor:
-    """Return 1 where an element equals the category of the column, else 0. Elements without a category give all zeros."""
+    """Return 1 where an element equals a category, else 0, with the categories as new last dim.
+
+    An element that equals no category gives all zeros.
+    """
     if call["cats_strings"] or not call["cats_int64s"]:
         refuse("categories that are strings are not supported", "encode them as whole numbers")
     return (expand_dims(x, x.ndim) == np.asarray(call["cats_int64s"], np.int64).astype(x.dtype)).astype("f32")
@@ -140,7 +146,7 @@ def one_hot_encoder(call: Call, x: Tensor) -> Tensor:
 
 @op("LabelEncoder", domain=ML)
 def label_encoder(call: Call, x: Tensor) -> Tensor:
-    """Replace each element that equals a key by the key's value, and other elements by the default."""
+    """Map each element to a value by a table of keys and values. Elements without a key become the default."""
     kinds = {"int64s": np.int64, "floats": np.float32}
     keys, values = (
         [np.asarray(call[f"{list_name}_{kind}"], kinds[kind]) for kind in kinds if call[f"{list_name}_{kind}"]]

@@ -1,4 +1,4 @@
-"""Losses for class indices."""
+"""Losses for targets that are class indices."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from meshgen.frontend.tracer.tensor import Tensor
 
 @op("SoftmaxCrossEntropyLoss")
 def softmax_cross_entropy_loss(call: Call, scores: Tensor, labels: Tensor, weights: Tensor | None = None) -> Any:
-    """Return the cross-entropy loss of classes along dim 1, and the log-probabilities."""
+    """Return the cross-entropy loss of `labels` for scores with classes in dim 1, and the log-probabilities."""
     losses, sums = nn.softmax_cross_entropy(scores, labels, 1)
     ignored, reduction = call["ignore_index"], call["reduction"] or "mean"
     if reduction not in ("none", "mean", "sum"):

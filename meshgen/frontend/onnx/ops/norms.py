@@ -14,7 +14,7 @@ from meshgen.frontend.tracer.tensor import Tensor
 
 
 def layer_norm(x: Tensor, scale: Tensor | None, bias: Tensor | None, axis: int, epsilon: float, *, centered: bool = True) -> Normalized:  # fmt: skip
-    """Normalize over all dims from `axis` on."""
+    """Normalize `x` over all dims from `axis` on."""
     return normalized(x, range(dim_of(axis, x.ndim), x.ndim), epsilon, scale, bias, centered=centered)
 
 
@@ -23,7 +23,7 @@ def rms_norm(x: Tensor, scale: Tensor | None, axis: int, epsilon: float) -> Tens
 
 
 def _results(norm: Normalized) -> tuple[Any, ...]:
-    """Return the result, the mean, and the reciprocal standard deviation."""
+    """Return the three results of ONNX's layer norms: the normalized tensor, the mean, and 1 / the standard deviation."""
     return norm.result, norm.mean, norm.factor
 
 
@@ -41,7 +41,7 @@ def rms_normalization(call: Call, x: Tensor, scale: Tensor) -> Tensor:
 
 @op("SkipLayerNormalization", domain=MICROSOFT)
 def skip_layer_normalization(call: Call, x: Tensor, skip: Tensor, scale: Tensor, beta: Tensor | None = None, bias: Tensor | None = None) -> Any:  # fmt: skip
-    """Normalize the sum of the operands. The fourth result is the sum."""
+    """Normalize the sum x + skip + bias. The fourth result is this sum."""
     total = x + skip
     total = total if bias is None else total + bias
     return *_results(layer_norm(total, scale, beta, -1, call["epsilon"] or 1e-12)), total
@@ -55,17 +55,19 @@ def skip_rms_normalization(call: Call, x: Tensor, skip: Tensor, scale: Tensor, b
 
 
 def _per_feature(vector: Tensor, rank: int, kind: str) -> Tensor:
-    """Reshape a vector to broadcast along dim 1, the features."""
+    """Reshape a vector with one number per feature, to broadcast along dim 1 of a tensor of this rank."""
     return vector.astype(kind).reshape(-1, *[1] * (rank - 2))
 
 
 @op("BatchNormalization")
 def batch_normalization(call: Call, x: Tensor, scale: Tensor, bias: Tensor, average: Tensor, variance: Tensor) -> Any:  # fmt: skip
-    """Normalize by the running mean and variance.
+    """Normalize `x` by the running mean `average` and the running `variance`, per feature.
 
-    In training mode, normalize by the statistics of the batch, and return updated running statistics as well. An
-    attribute selects training mode; from opset 7 to 13, the use of further results does, and the last two results are
-    the batch's statistics.
+    In training mode, normalize by the mean and variance of the batch instead, and also return updated running
+    statistics.
+    Training mode is an attribute. In opsets 7 to 13, a call is in training mode if more than one result is used; the
+    last
+    two results are then the statistics of the batch.
     """
     is_training = bool(call["training_mode"]) or (call.version < 14 and call.results > 1)
     if call.results > 1 and not is_training:
@@ -96,7 +98,10 @@ def instance_normalization(call: Call, x: Tensor, scale: Tensor, bias: Tensor) -
 
 @op("GroupNormalization")
 def group_normalization(call: Call, x: Tensor, scale: Tensor, bias: Tensor) -> Tensor:
-    """Normalize over groups of features. Scale and bias are per feature; before opset 21, per group."""
+    """Normalize over groups of features.
+
+    `scale` and `bias` have one number per feature; before opset 21, one per group.
+    """
     n, c, *sizes = x.shape
     groups = call["num_groups"]
     if groups < 1 or c % groups:
@@ -109,7 +114,7 @@ def group_normalization(call: Call, x: Tensor, scale: Tensor, bias: Tensor) -> T
 
 @op("LpNormalization")
 def lp_normalization(call: Call, x: Tensor) -> Tensor:
-    """Divide vectors by their norm. Vectors with norm 0 do not change."""
+    """Divide the vectors along one dim by their L1 or L2 norm. Vectors with norm 0 do not change."""
     wide, axis = widened(x), dim_of(call["axis"], x.ndim)
     total = sum_(abs_(wide), axis, True) if call["p"] == 1 else sqrt(sum_(square(wide), axis, True))
     return (wide / maximum(total, float(2**-126))).astype(x.type.dtype)
@@ -117,7 +122,7 @@ def lp_normalization(call: Call, x: Tensor) -> Tensor:
 
 @op("LRN")
 def lrn(call: Call, x: Tensor) -> Tensor:
-    """Divide each element by a power of the sum of squares of neighboring features."""
+    """Apply local response normalization: divide by a power of the sum of squares over neighboring features."""
     wide, size = widened(x), call["size"]
     low = (size - 1) // 2
     dims = lambda feature_size, other_size: [feature_size if d == 1 else other_size for d in range(wide.ndim)]  # noqa: E731

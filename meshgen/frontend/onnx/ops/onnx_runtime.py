@@ -1,4 +1,4 @@
-"""Operators of ONNX Runtime in exported or optimized models: attention, cached attention, GEMMs with packed weights."""
+"""Operators of ONNX Runtime's own domain in exported or optimized models: attention with caches, packed GEMM weights."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from meshgen.ops.factors import notation
 
 @op("RotaryEmbedding", domain=MICROSOFT)
 def rotary_embedding(call: Call, x: Tensor, positions: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """Apply rotary embeddings. `positions` has a position per batch and row, or only the position of the first row."""
+    """Apply rotary embeddings. `positions` holds the position of each token, or only that of the first token."""
     if positions.ndim == 1:
         positions = positions.reshape(-1, 1) + iota((1, x.shape[-2]), 1, "i64")
     if x.ndim == 3 and not call["num_heads"]:
@@ -36,9 +36,9 @@ def rotary_embedding(call: Call, x: Tensor, positions: Tensor, cos: Tensor, sin:
 @op("MultiHeadAttention", domain=MICROSOFT)
 def multi_head_attention(call: Call, q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None = None, padding: Tensor | None = None,
                          added: Tensor | None = None, past_key: Tensor | None = None, past_value: Tensor | None = None) -> Any:  # fmt: skip
-    """Import attention on [b, s, h * d] with one bias for query, key and value.
+    """Import attention on q, k, v [b, s, h * d]. `bias` is one vector for q, k and v together.
 
-    `padding` marks allowed keys [b, s] or pairs [b, q, s].
+    `padding` marks allowed keys [b, s], or allowed pairs of query and key [b, q, s].
     """
     if bias is not None:
         widths = [x.shape[-1] for x in (q, k, v)]
@@ -52,14 +52,14 @@ def multi_head_attention(call: Call, q: Tensor, k: Tensor, v: Tensor, bias: Tens
 
 @op("Attention", domain=MICROSOFT)
 def attention(call: Call, x: Tensor, weights: Tensor, bias: Tensor | None = None, padding: Tensor | None = None) -> Any:
-    """Import attention with one matmul for query, key and value."""
+    """Import attention whose query, key and value are one matmul of `x` with `weights`."""
     wide = matmul(x, weights)
     q, k, v = (separate_heads(part, call["num_heads"]) for part in split(wide if bias is None else wide + bias, 3, -1))
     return _attention_outputs(call, q, k, v, padding, None)
 
 
 def _attention_outputs(call: Call, query: Tensor, key: Tensor, value: Tensor, padding: Tensor | None, added: Tensor | None) -> Any:  # fmt: skip
-    """Return the result of attention on separate heads, and the keys and values."""
+    """Return the results of attention on [b, h, s, d]: the result as [b, s, h * d], the keys, and the values."""
     rows, columns = query.shape[2], key.shape[2]
     allowed = None if padding is None else _allowed_pairs(padding, columns)
     if call["unidirectional"]:
@@ -70,7 +70,7 @@ def _attention_outputs(call: Call, query: Tensor, key: Tensor, value: Tensor, pa
 
 
 def _allowed_pairs(padding: Tensor, columns: int) -> Tensor:
-    """Convert a mask of keys or of pairs to booleans [b, 1, 1 or q, s]."""
+    """Convert a mask of keys or of (query, key) pairs to booleans [b, 1, 1 or q, s]."""
     if padding.ndim not in (2, 3) or padding.shape[-1] != columns:
         refuse(f"a mask {padding.type} is not supported: give one [b, {columns}] or [b, q, {columns}]")
     return not_equal(expand_dims(padding, (1, 2) if padding.ndim == 2 else 1), np.zeros((), padding.dtype))
@@ -80,13 +80,13 @@ def _allowed_pairs(padding: Tensor, columns: int) -> Tensor:
 def group_query_attention(call: Call, q: Tensor, k: Tensor | None, v: Tensor | None, past_key: Tensor | None, past_value: Tensor | None,
                           lengths: Tensor, total: Array, cos: Tensor | None = None, sin: Tensor | None = None,
                           positions: Tensor | None = None, bias: Tensor | None = None, *unsupported: Tensor | None) -> Any:  # fmt: skip
-    """Import causal attention over a cache.
+    """Import causal attention over a cache of keys and values.
 
     Args:
         q: query [b, s, h * d], or query, key and value concatenated.
         past_key: key cache [b, k, t, d]; `past_value` has the same shape.
-        lengths: number of valid rows of each sequence, minus one. New rows follow them; rows of a prompt may be padded
-            at the end.
+        lengths: for each sequence, the number of valid cache rows after the call, minus one. The new rows are the last
+            of these, except that the rows of a prompt may end with padding.
         total: the largest number of valid rows.
     """
     if any(x is not None for x in unsupported) or call["smooth_softmax"] or (call["k_quant_type"] or "NONE") != "NONE":
@@ -111,7 +111,7 @@ def group_query_attention(call: Call, q: Tensor, k: Tensor | None, v: Tensor | N
 
 
 def _split_heads(call: Call, q: Tensor, k: Tensor | None, v: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
-    """Return query, key and value with separate heads."""
+    """Return query, key and value as [b, h, s, d]. Without `k`, `q` contains all three, concatenated."""
     heads, shared_heads = call["num_heads"], call["kv_num_heads"]
     if k is None or v is None:
         size = q.shape[-1] // (heads + 2 * shared_heads)
@@ -120,7 +120,7 @@ def _split_heads(call: Call, q: Tensor, k: Tensor | None, v: Tensor | None) -> t
 
 
 def _update_cache(past: Tensor | None, new: Tensor, starts: Tensor, total: int) -> Tensor:
-    """Return a cache of at least `total` rows with new rows written from `starts` on."""
+    """Return `past`, extended to `total` rows, with the rows `new` written from row `starts[b]` on in each batch b."""
     b, shared_heads, rows, size = new.shape
     past = zeros((b, shared_heads, 0, size), new.type.dtype) if past is None else past
     columns = max(past.shape[2], total)
@@ -135,9 +135,10 @@ def _update_cache(past: Tensor | None, new: Tensor, starts: Tensor, total: int) 
 @op("MatMulNBits", domain=MICROSOFT)
 def matmul_n_bits(call: Call, x: Tensor, packed: Tensor, scales: Tensor, zeros: Tensor | None = None, order: Tensor | None = None,
                   bias: Tensor | None = None) -> Tensor:  # fmt: skip
-    """Multiply x [.., k] by packed weights [n, k / block, bytes of a block].
+    """Multiply x [.., k] by a weight [n, k] that is quantized in blocks of k and packed into bytes.
 
-    The weights are integers of 2, 4 or 8 bits. Each block has a scale and a zero point.
+    `packed` is [n, k / block, bytes of a block], with integers of 2, 4 or 8 bits. Each block has a scale and a zero
+    point.
     """
     if order is not None:
         refuse("MatMulNBits with g_idx is not supported")

@@ -24,7 +24,7 @@ from meshgen.frontend.tracer.windowed import padding_pairs
 
 
 def _windows(call: Call, x: Tensor) -> list[Windows]:
-    """Return the windows of a pool along each spatial dim."""
+    """Return the pooling windows of each spatial dim of `x`, from the attributes of the call."""
     sizes, kernel = x.shape[2:], list(call["kernel_shape"])
     strides, dilations = call["strides"] or [1] * len(sizes), call["dilations"] or [1] * len(sizes)
     spans = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
@@ -51,7 +51,10 @@ def max_pool(call: Call, x: Tensor) -> Tensor | tuple[Tensor, Tensor]:
 
 
 def _max_with_indices(call: Call, x: Tensor, dims: Sequence[Windows]) -> tuple[Tensor, Tensor]:
-    """Return the maxima and their indices in the flattened tensor. Window elements are compared one after the other."""
+    """Return the maximum of each window, and the maximum's index in the flattened tensor.
+
+    The program compares one window element after the other, for all windows at once.
+    """
     planes, spatial = x.shape[:2], x.shape[2:]
     require_small_array("MaxPool with positions", *spatial)
     require_operations(math.prod(dim_windows.size for dim_windows in dims), "MaxPool with positions", current().at)
@@ -79,9 +82,9 @@ def _max_with_indices(call: Call, x: Tensor, dims: Sequence[Windows]) -> tuple[T
 
 @op("MaxUnpool", known=(2,))
 def max_unpool(call: Call, x: Tensor, indices: Tensor, shape: Array | None = None) -> Tensor:
-    """Scatter elements to the positions `indices` in a larger tensor of zeros.
+    """Write the elements of `x` into a larger tensor of zeros, at the flat positions `indices`.
 
-    The positions refer to the default output shape, even if the operator has an explicit shape.
+    The positions refer to a tensor of the default output shape, even if the operator has an explicit shape.
     """
     n, c, *sizes = x.shape
     geometry = zip(sizes, call["kernel_shape"], call["strides"] or [1] * len(sizes), strict=True)
@@ -89,7 +92,8 @@ def max_unpool(call: Call, x: Tensor, indices: Tensor, shape: Array | None = Non
     default_sizes = [(size - 1) * s + k - pads[d] - pads[d + len(sizes)] for d, (size, k, s) in enumerate(geometry)]
     output_sizes = default_sizes if shape is None else shape.tolist()[2:]
     flat = indices.ravel()
-    if output_sizes != default_sizes:  # convert to the same plane and coordinates in the larger tensor
+    # Convert each index to the same plane and coordinates in a tensor of the explicit shape.
+    if output_sizes != default_sizes:
         plane, position_in_plane = flat // math.prod(default_sizes), flat % math.prod(default_sizes)
         flat = plane * math.prod(output_sizes)
         for d in range(len(default_sizes)):
@@ -100,7 +104,7 @@ def max_unpool(call: Call, x: Tensor, indices: Tensor, shape: Array | None = Non
 
 
 def _raise_to_power(x: Tensor, p: float) -> Tensor:
-    """Raise `x` to the power `p`, which may be a fraction before opset 2."""
+    """Raise `x` to the power `p`, the norm exponent of LpPool. `p` may be a fraction before opset 2."""
     return x if p == 1 else power(x, int(p) if p == int(p) else p)
 
 

@@ -18,7 +18,7 @@ _NAMED = {"SAME_UPPER": "SAME", "SAME_LOWER": "SAME_LOWER", "VALID": "VALID"}
 
 
 def _oriented_matmul(call: Call, a: Tensor, b: Tensor) -> Tensor:
-    """Return alpha * a @ b, with each operand transposed if the call's attributes say so."""
+    """Return alpha * a @ b. The attributes `transA` and `transB` transpose the operands first."""
     product = matmul(matrix_transpose(a) if call["transA"] else a, matrix_transpose(b) if call["transB"] else b)
     return product if call["alpha"] in (None, 1) else product * call["alpha"]
 
@@ -32,13 +32,13 @@ def gemm(call: Call, a: Tensor, b: Tensor, c: Tensor | None = None) -> Tensor:
 
 
 def _dims(count: int) -> tuple[str, str, str]:
-    """Return the dim orders of images, kernels and results: batch and features first, output features first in kernels."""
+    """Return the dim orders of image, kernel and result for `count` spatial dims, such as ("NC01", "OI01", "NC01")."""
     spatial = "0123456789"[:count]
     return f"NC{spatial}", f"OI{spatial}", f"NC{spatial}"
 
 
 def padding_of(call: Call, count: int) -> str | Pairs:
-    """Return the padding mode, or the padding before and after each spatial dim."""
+    """Return the padding mode of a call, or (rows before, rows after) for each spatial dim."""
     if (mode := call["auto_pad"] or "NOTSET") != "NOTSET":
         return _NAMED[mode]
     pads = call["pads"] or [0] * (2 * count)
@@ -46,7 +46,7 @@ def padding_of(call: Call, count: int) -> str | Pairs:
 
 
 def _require_kernel(call: Call, x: Tensor, w: Tensor) -> None:
-    """Raise ProgramError MG0104 if the image or weights have another rank or kernel shape than the attributes say."""
+    """Raise ProgramError MG0104 if the image `x`, the weights `w` and the attributes do not fit each other."""
     taps = list(w.shape[2:])
     if x.ndim != w.ndim or x.ndim < 3:
         refuse(f"an image of rank {x.ndim} does not fit weights of rank {w.ndim}")
@@ -65,7 +65,7 @@ def convolution(call: Call, x: Tensor, w: Tensor) -> Tensor:
 
 
 def with_bias(x: Tensor, bias: Tensor | None) -> Tensor:
-    """Add a bias per feature."""
+    """Add a bias with one number per feature."""
     return x if bias is None else x + bias.reshape(-1, *[1] * (x.ndim - 2))
 
 
@@ -82,7 +82,10 @@ def conv_transpose(call: Call, x: Tensor, w: Tensor, bias: Tensor | None = None)
 
 
 def _transposed_padding(call: Call, sizes: Sequence[int], spans: Sequence[int], strides: Sequence[int]) -> tuple[Pairs, list[int]]:  # fmt: skip
-    """Return the sizes to crop before and after each dim of the full result, and the sizes of the output padding."""
+    """Return the rows to crop before and after each dim of a transposed convolution, and the rows to append.
+
+    `spans` are the sizes of the dilated kernel.
+    """
     count = len(sizes)
     output_padding: list[int] = list(call["output_padding"] or [0] * count)
     mode = call["auto_pad"] or "NOTSET"

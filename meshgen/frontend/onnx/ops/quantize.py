@@ -1,4 +1,4 @@
-"""Quantization with scales and zero points per tensor, per row of a dim, or per block."""
+"""Quantization. Scales and zero points apply to a tensor, to a row of one dim, or to a block of rows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from meshgen.ir.graph import DTYPES, is_float
 
 
 def _broadcast_to(parameter: Tensor, x: Tensor, call: Call) -> Tensor:
-    """Reshape a scale or zero point to broadcast with `x`."""
+    """Reshape or repeat `parameter`, a scale or zero point, so that it broadcasts with `x`."""
     axis = dim_of(1 if call["axis"] is None else call["axis"], max(x.ndim, 1) if x.ndim != 1 else 2) if parameter.ndim else 0  # fmt: skip
     if parameter.ndim == 1 and parameter.shape[0] > 0 and x.ndim > 1 and not call["block_size"]:
         return expand_dims(parameter, tuple(d for d in range(x.ndim) if d != axis))
@@ -53,7 +53,7 @@ def quantize_linear(call: Call, x: Tensor, scale: Tensor, zero: Tensor | None = 
 
 
 def _quantize(call: Call, ratio: Tensor, point: Tensor | None, kind: str) -> Tensor:
-    """Round ratio + point to a quantized dtype, with clamping. The zero point `point` broadcasts with `ratio`."""
+    """Round `ratio`, add the zero point `point`, and clamp the sum to the range of the quantized dtype `kind`."""
     wide = ratio.type.dtype
     if is_float(kind):
         return converted(ratio if point is None else ratio + point.astype(wide), kind, call)
@@ -64,7 +64,7 @@ def _quantize(call: Call, ratio: Tensor, point: Tensor | None, kind: str) -> Ten
 
 
 def _subtract_zero_point(x: Tensor, zero: Tensor | None, dim: int | None) -> Tensor:
-    """Return a quantized tensor as i32 minus its zero point, which is a single number or one per row of `dim`."""
+    """Return `x` as i32, minus the zero point: a single number, or one number per row of the dim `dim`."""
     x = x.astype("i32")
     if zero is None:
         return x
@@ -76,13 +76,16 @@ def _subtract_zero_point(x: Tensor, zero: Tensor | None, dim: int | None) -> Ten
 
 @op("MatMulInteger")
 def matmul_integer(call: Call, a: Tensor, b: Tensor, a_zero: Tensor | None = None, b_zero: Tensor | None = None) -> Tensor:  # fmt: skip
-    """Multiply quantized matrices exactly, in i32. Zero points are per row of `a` and per column of `b`."""
+    """Multiply quantized matrices exactly, in i32.
+
+    `a_zero` may have one number per row of `a`, `b_zero` one per column of `b`.
+    """
     return matmul(_subtract_zero_point(a, a_zero, -2), _subtract_zero_point(b, b_zero, -1))
 
 
 @op("ConvInteger")
 def conv_integer(call: Call, x: Tensor, w: Tensor, x_zero: Tensor | None = None, w_zero: Tensor | None = None, bias: Tensor | None = None) -> Tensor:  # fmt: skip
-    """Convolve quantized tensors in f64, in which sums of products of bytes are exact."""
+    """Convolve quantized tensors in f64, which represents sums of products of 8-bit integers exactly."""
     image, kernel = (
         operand.astype("f64") for operand in (_subtract_zero_point(x, x_zero, None), _subtract_zero_point(w, w_zero, 0))
     )

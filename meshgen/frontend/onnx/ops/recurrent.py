@@ -1,4 +1,7 @@
-"""LSTM, GRU and RNN as a scan over time steps for each direction, after one matmul for the inputs of all steps."""
+"""LSTM, GRU and RNN. Each direction is one matmul for the inputs of all time steps, then a scan over the steps.
+
+Shapes: t steps, b batch, d directions, g gates, h hidden size, i input size.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,10 @@ Activation = Callable[[Tensor], Tensor]
 
 @dataclass(frozen=True)
 class Direction:
-    """Weights of one direction: of the input [g h, i] and the state [g h, h], their biases [g h], and activations."""
+    """Parameters of a recurrent layer in one direction.
+
+    `w` [g h, i] multiplies the inputs, `r` [g h, h] multiplies the state; the biases are [g h].
+    """
 
     w: Tensor
     r: Tensor
@@ -35,7 +41,7 @@ class Direction:
     is_reverse: bool
 
 
-# Function from the direction, the projected input of a step [b, g h], and the states to the next states. The first
+# Computes one step: (parameters, products of the step's inputs and weights [b, g h], states) -> next states. The first
 # state is the output.
 Step = Callable[[Direction, Tensor, Sequence[Tensor]], Sequence[Tensor]]
 
@@ -64,7 +70,10 @@ def _directions(call: Call, w: Tensor, r: Tensor, bias: Tensor | None, peepholes
 
 
 def _activation(name: str, alphas: list[float], betas: list[float], clip_bound: float | None) -> Activation:
-    """Return an activation with parameters popped from `alphas` and `betas`. Its operand is clipped to [-most, most]."""
+    """Return the activation `name`. The parameters of the function are popped from `alphas` and `betas`.
+
+    With `clip_bound`, the operand is clipped to [-clip_bound, clip_bound] first.
+    """
     function, defaults = RECURRENT[name]
     numbers = [
         parameters.pop(0) if parameters else default
@@ -76,7 +85,9 @@ def _activation(name: str, alphas: list[float], betas: list[float], clip_bound: 
 def _run_directions(call: Call, x: Tensor, directions: Sequence[Direction], lengths: Tensor | None, initial: Sequence[Tensor | None], hidden: int, step: Step) -> Any:  # fmt: skip
     """Run all directions over x [t, b, i].
 
-    Returns the outputs [t, d, b, h] and the last states [d, b, h]; if `layout` is 1, batches are first.
+    Returns the outputs [t, d, b, h] and the last states [d, b, h]. If the attribute `layout` is 1, b is the first dim
+    of
+    all operands and results.
     """
     rows = moveaxis(x, 0, 1) if call["layout"] else x
     batch = rows.shape[1]
@@ -99,9 +110,11 @@ def _run_directions(call: Call, x: Tensor, directions: Sequence[Direction], leng
 def _scan_direction(
     direction: Direction, projections: Tensor, lengths: Tensor | None, first: Sequence[Tensor], step: Step
 ) -> Any:
-    """Scan one direction. Returns the last states and the outputs of all steps.
+    """Run one direction over `projections`, the products of inputs and weights.
 
-    After the end of a batch's sequence, its outputs are zeros and its states do not change.
+    Returns the last states and all outputs.
+
+    Sequence b has `lengths[b]` steps; in later steps, the outputs of b are zeros and the states of b do not change.
     """
 
     def body(states: Any, row: Any) -> Any:
@@ -119,7 +132,7 @@ def _scan_direction(
 
 
 def _project_state(direction: Direction, state: Tensor) -> Tensor:
-    """Return the contribution of the state to all gates."""
+    """Return the matmul of `state` with the weights of all gates, plus the bias."""
     return matmul(state, direction.r.transpose()) + direction.r_bias
 
 

@@ -1,4 +1,4 @@
-"""Reductions, cumulative sums, and extremes."""
+"""Reductions, cumulative sums and products, largest and smallest elements."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _sum(x: Tensor, dims: Any, kept: bool) -> Tensor:
 
 def _reduction(function: Callable[[Tensor, Any, bool], Tensor]) -> Callable[..., Tensor]:
     def reduction(call: Call, x: Tensor, axes: Array | None = None) -> Tensor:
-        """Reduce over the axes. Without axes, reduce over all dims, or over none if `noop_with_empty_axes` is set."""
+        """Reduce `x` over `axes`. Without axes, reduce over all dims, or over none if `noop_with_empty_axes` is set."""
         dims = () if axes is None else dims_of(axes, x.ndim)
         if not dims and not call["noop_with_empty_axes"]:
             dims = range(x.ndim)
@@ -44,9 +44,9 @@ enter_rows({
 
 
 def along(axis: Array | Tensor, rank: int, function: Callable[[int], Tensor]) -> Tensor:
-    """Apply `function` to a dim.
+    """Return `function(axis)`.
 
-    If the axis is a tensor, compute the results for all dims, of equal shape, and select one of them.
+    If `axis` is a tensor, the result is selected at run time from the results for all dims, which must have one shape.
     """
     if not isinstance(axis, Tensor):
         return function(dim_of(axis.reshape(()), rank))
@@ -67,9 +67,9 @@ def _arg(call: Call, x: Tensor, function: Callable[..., Tensor]) -> Tensor:
 
 @op("TopK", known=(1,))
 def top_k(call: Call, x: Tensor, k: Array) -> tuple[Tensor, Tensor]:
-    """Return the largest or smallest elements, sorted, with their indices.
+    """Return the k largest or smallest elements along a dim, sorted, and their indices.
 
-    Of equal elements, the first ones are selected.
+    Among equal elements, the first wins.
     """
     count, axis = int(k.reshape(())), dim_of(call["axis"], x.ndim)
     if call["largest"] or call["largest"] is None:
@@ -81,9 +81,9 @@ def top_k(call: Call, x: Tensor, k: Array) -> tuple[Tensor, Tensor]:
 
 
 def _cumulative(call: Call, x: Tensor, axis: Array | Tensor, function: Callable[..., Tensor], neutral: int) -> Tensor:
-    """Compute a cumulative sum or product along a dim, which may be a tensor.
+    """Return the cumulative sum or product along `axis`, which may be a tensor.
 
-    With `exclusive`, each result omits its own element.
+    With the attribute `exclusive`, result i combines only the elements before i.
     """
 
     def along_dim(dim: int) -> Tensor:

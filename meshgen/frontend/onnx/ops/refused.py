@@ -1,4 +1,4 @@
-"""Operators that cannot be supported, with reasons."""
+"""Operators that meshgen cannot support, with the reasons for error messages."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _WITHOUT_ZIPMAP = "convert the classifier with zipmap=False (skl2onnx: options={
 def reason(domain: str, name: str) -> tuple[str, str]:
     """Return why an operator cannot be supported, and a hint for the user.
 
-    Both are empty for an operator that is merely missing.
+    Both are empty for an operator that could be supported but is not implemented.
     """
     if (domain, name) == ("ai.onnx.ml", "ZipMap"):
         return "it creates dicts of tensors", _WITHOUT_ZIPMAP

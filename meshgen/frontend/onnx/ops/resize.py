@@ -1,4 +1,4 @@
-"""Resize and Upsample. Each dim is resized separately: a new row is a weighted sum of a few old rows."""
+"""Resize and Upsample. Each dim is resized separately: each new row is a weighted sum of a few old rows."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ from meshgen.frontend.tracer.sampling import cubic_far, cubic_near
 from meshgen.frontend.tracer.tensor import Tensor
 from meshgen.ir.graph import is_float
 
-Places: TypeAlias = Any  # positions of rows: an array, or a tensor if they depend on data
+Places: TypeAlias = Any  # Fractional row positions: an array, or a tensor if they depend on data.
 
 
 @dataclass(frozen=True)
 class Dim:
-    """Resize parameters of one dim.
+    """How one dim is resized.
 
     Attributes:
         size: the old size.
         new: the new size.
         scale: the scale factor.
-        first, last: the cropped range as fractions of the old size (`tf_crop_and_resize`).
+        first, last: start and end of the cropped range, as fractions of the old size (`tf_crop_and_resize`).
     """
 
     size: int
@@ -52,9 +52,10 @@ class Dim:
     last: Any = 1.0
 
     def places(self, mode: str) -> Places:
-        """Return the position of each new row among the old rows for a coordinate transformation.
+        """Return the fractional position of each new row among the old rows; `mode` is ONNX's coordinate
+        transformation.
 
-        Ties at half positions are decided in f32.
+        The positions are computed in f32, which decides the rounding of positions halfway between two rows.
         """
         x, n, m = np.arange(self.new, dtype=np.float32), self.size, self.new
         scaled_size = n * self.scale
@@ -81,10 +82,10 @@ class Dim:
 def resize(call: Call, x: Tensor, roi: Any = None, scales: Any = None, sizes: Any = None) -> Tensor:
     """Import `Resize`.
 
-    The crop `roi` may be a tensor; scales and sizes must be constants, because they determine the shape.
+    Scales and sizes must be constants, because they determine the shape; the crop `roi` may be a tensor.
     """
     if call.version < 11:
-        roi, scales = None, roi  # opset 10: the scales are the second operand
+        roi, scales = None, roi  # In opset 10, the second operand contains the scales.
     mode = call["coordinate_transformation_mode"] or "asymmetric"
     scales_and_sizes = [
         None if value is None else array_of(value, name) for name, value in (("scales", scales), ("sizes", sizes))
@@ -97,7 +98,7 @@ enter_rows({"Upsample": lambda call, x, scales: resized(call, x, _dims_of(call, 
 
 
 def _dims_of(call: Call, shape: tuple[int, ...], roi: Any, scales: Array | None, sizes: Array | None) -> dict[int, Dim]:  # fmt: skip
-    """Return the dims that are resized or cropped."""
+    """Return the settings of the dims that are resized or cropped, by dim."""
     axes = [dim_of(a, len(shape)) for a in call["axes"] or range(len(shape))]
     old = [shape[a] for a in axes]
     if sizes is None or not sizes.size:
@@ -123,7 +124,10 @@ def _dims_of(call: Call, shape: tuple[int, ...], roi: Any, scales: Array | None,
 
 
 def resized(call: Call, x: Tensor, dims: dict[int, Dim], mode: str) -> Tensor:
-    """Resize the dims of `x`. After cropping, positions outside of `x` get `extrapolation_value`."""
+    """Resize the dims of `x`.
+
+    In `tf_crop_and_resize`, positions outside of `x` get the attribute `extrapolation_value`.
+    """
     kind, method = x.type.dtype, call["mode"]
     for dim in dims.values():
         require_small_array("Resize", dim.new)
@@ -153,17 +157,17 @@ def _along(vector: Any, axis: int, rank: int) -> Any:
 
 
 def _functions(positions: Places) -> Any:
-    """Return NumPy for array operands, else the functions of the tracer under the same names."""
+    """Return `numpy` if `positions` is an array, else a namespace with the traced functions of the same names."""
     return np if isinstance(positions, np.ndarray) else SimpleNamespace(**OPS)
 
 
 def _to_indices(rows: Places, size: int) -> Any:
-    """Clamp row positions to the dim and convert them to i32."""
+    """Clamp row indices to [0, size - 1] and convert them to i32."""
     inside = _functions(rows).clip(rows, 0, size - 1)
     return inside.astype(np.int32)
 
 
-# Rounding modes: the number to add first, and the rounding function.
+# Rounding modes: (number to add before rounding, rounding function).
 _ROUNDINGS = {
     "round_prefer_floor": (-0.5, "ceil"),
     "round_prefer_ceil": (0.5, "floor"),
@@ -173,7 +177,7 @@ _ROUNDINGS = {
 
 
 def _nearest(positions: Places, size: int, mode: str) -> Any:
-    """Return the index of the nearest row for each position."""
+    """Return the index of the old row that is nearest to each position, with ties rounded as `mode` says."""
     if mode not in _ROUNDINGS:
         refuse(f"'{mode}' is not a rounding mode", f"supported are {', '.join(_ROUNDINGS)}")
     shift, function = _ROUNDINGS[mode]
@@ -181,9 +185,9 @@ def _nearest(positions: Places, size: int, mode: str) -> Any:
 
 
 def _taps(call: Call, positions: Places, dim: Dim, kind: str) -> tuple[Any, Any]:
-    """Return the old rows that contribute to each new row, and their weights, [new, taps] each.
+    """Return the old rows that contribute to each new row, and the weights of these rows; both have shape [new, taps].
 
-    With `antialias`, the kernel of a downscaled dim is stretched.
+    With the attribute `antialias`, the interpolation kernel is stretched in dims that become smaller.
     """
     reach = {"linear": 1, "cubic": 2}[kind]
     scale = min(dim.scale, 1.0) if call["antialias"] else 1.0
@@ -201,7 +205,7 @@ def _taps(call: Call, positions: Places, dim: Dim, kind: str) -> tuple[Any, Any]
 
 
 def _weight(distance: Any, kind: str, a: float) -> Any:
-    """Return the kernel's weight of a row at a distance."""
+    """Return the weight of an old row at `distance` from the position, for the interpolation `kind` (linear or cubic)."""
     xp = _functions(distance)
     if kind == "linear":
         return xp.clip(1 - distance, 0, 1)

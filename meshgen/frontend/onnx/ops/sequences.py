@@ -1,4 +1,4 @@
-"""Sequences and optional values. They exist only during import, as containers of tensors."""
+"""Sequences and optional values. They exist only during import, as Python containers of tensors."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from meshgen.frontend.tracer.tensor import Tensor
 
 @op("SequenceAt", plain=(1,))
 def sequence_at(call: Call, sequence: Elements, position: Array | Tensor) -> Any:
-    """Return an element of a sequence. The position may be a tensor if all elements have one type."""
+    """Return the element of a sequence at `position`, which may be a tensor if all elements have one type."""
     if isinstance(position, Tensor) and len({(kind_of(element), element.shape) for element in sequence}) == 1:
         return take(stack(sequence, 0), position.reshape(()), 0)
     index = int(array_of(position, "position"))
@@ -58,9 +58,9 @@ def concat_from_sequence(call: Call, sequence: Elements) -> Tensor:
 
 @op("SplitToSequence", known=(1,))
 def split_to_sequence(call: Call, x: Tensor, sizes: Array | None = None) -> Elements:
-    """Split `x` into slices of one size (the last may be smaller) or of the given sizes.
+    """Split `x` into slices of the sizes `sizes`; a single size applies to all slices (the last one may be smaller).
 
-    Without sizes, the slices are single rows, and their dim is removed unless `keepdims` is set.
+    Without `sizes`, the slices are single rows, and the split dim is removed unless the attribute `keepdims` is set.
     """
     axis = dim_of(call["axis"], x.ndim)
     dim_size = x.shape[axis]

@@ -1,4 +1,4 @@
-"""Fourier transforms of complex numbers, stored as pairs of real and imaginary parts in the last dim."""
+"""Fourier transforms. ONNX stores complex numbers as pairs of real and imaginary parts in the last dim."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ from meshgen.frontend.tracer.tensor import Tensor
 
 
 def _complex(x: Tensor) -> Tensor:
-    """Convert pairs in the last dim to complex numbers. If the last dim has size 1, the numbers are real."""
+    """Convert pairs (real, imaginary) in the last dim to complex numbers.
+
+    If the last dim has size 1, the numbers are real.
+    """
     x = x if x.type.dtype in ("f32", "f64") else x.astype("f32")
     if x.shape[-1] == 1:
         return x[..., 0]
@@ -34,15 +37,17 @@ def _complex_pairs(x: Tensor, kind: str) -> Tensor:
 
 @op("DFT", known=(1,), plain=(2,))
 def dft(call: Call, x: Tensor, length: Array | None = None, axis: Array | Tensor | None = None) -> Tensor:
-    """Transform along one dim. With `onesided`, return (or accept) only the first half of a symmetric spectrum.
+    """Transform `x` along one dim. The dim may be a tensor if the result shape does not depend on it.
 
-    The dim may be a tensor if no size depends on it.
+    With the attribute `onesided`, the spectrum (result, or operand of an inverse) is only the first half of a symmetric
+    one.
     """
     axis_operand = np.asarray(-2) if axis is None else axis
     size = None if length is None else int(length.reshape(()))
     if size is not None or call["onesided"]:
         axis_operand = array_of(axis_operand, "axis")
-    # The last dim stores real and imaginary parts and is dropped, so negative axes shift by one.
+    # The last dim holds real and imaginary parts and does not exist in the complex tensor, so negative axes shift by
+    # one.
     if isinstance(axis_operand, Tensor):
         axis_operand = where(axis_operand < 0, axis_operand + 1, axis_operand)
         return along(axis_operand, x.ndim - 1, lambda dim: _dft_along(call, x, size, dim))

@@ -1,4 +1,4 @@
-"""Sampling of images at data-dependent positions, and reassembly of image blocks."""
+"""Sampling of images at data-dependent positions, and the inverse of im2col."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ def grid_sample(call: Call, x: Tensor, grid: Tensor) -> Tensor:
 
 @op("RoiAlign")
 def roi_align(call: Call, x: Tensor, rois: Tensor, batches: Tensor) -> Tensor:
-    """Sample ROIs [r, 4] of images [n, c, h, w] in bins; return the mean or maximum per bin, [r, c, bins, bins]."""
+    """Sample regions of interest (ROIs) [r, 4] of images [n, c, h, w] on a grid of bins.
+
+    Returns the mean or maximum of the samples in each bin, [r, c, bins, bins].
+    """
     samples = call["sampling_ratio"]
     if not samples:
         refuse(
@@ -56,7 +59,10 @@ def roi_align(call: Call, x: Tensor, rois: Tensor, batches: Tensor) -> Tensor:
 
 
 def _samples(first: Tensor, last: Tensor, bins: int, samples: int, is_exact: bool) -> Tensor:
-    """Return sample coordinates along one dim of the ROIs, [r, bins * samples]."""
+    """Return the coordinates of the samples along one dim of each ROI, [r, bins * samples].
+
+    `first` and `last` are the edges of the ROIs. Unless `is_exact`, ROIs are at least 1 wide.
+    """
     require_small_array("RoiAlign", bins, samples)
     span = last - first
     span = span if is_exact else where(span > 1, span, 1)
@@ -65,7 +71,10 @@ def _samples(first: Tensor, last: Tensor, bins: int, samples: int, is_exact: boo
 
 
 def _neighbor_rows(position: Tensor, size: int) -> list[tuple[Tensor, Tensor]]:
-    """Return the rows below and above a position, with interpolation weights that are 0 outside of the image."""
+    """Return the image rows below and above each position, each with an interpolation weight.
+
+    The weights are 0 for positions outside of the image.
+    """
     is_inside = logical_and(position >= -1, position <= size)
     position = clip(position, 0, size - 1)
     low = floor(position)
@@ -76,7 +85,7 @@ def _neighbor_rows(position: Tensor, size: int) -> list[tuple[Tensor, Tensor]]:
 
 @op("Col2Im", known=(1, 2))
 def col2im(call: Call, x: Tensor, image: Array, block: Array) -> Tensor:
-    """Add blocks [n, c * block, positions] into images [n, c, ...image]."""
+    """Sum blocks [n, c * elements of a block, positions] into images [n, c, ...image], in which blocks may overlap."""
     sizes, taps = image.tolist(), block.tolist()
     count = len(sizes)
     strides, dilations = call["strides"] or [1] * count, call["dilations"] or [1] * count
@@ -85,7 +94,7 @@ def col2im(call: Call, x: Tensor, image: Array, block: Array) -> Tensor:
     require_small_array("Col2Im", *taps, *block_counts)
     n, features = x.shape[0], x.shape[1] // math.prod(taps)
     blocks = x.reshape(n, features, *taps, *block_counts)
-    rows: list[Array] = []  # row in the padded image of each element of each block, per dim
+    rows: list[Array] = []  # For each dim: the row in the padded image of each element of each block.
     for d in range(count):
         dim_rows = np.arange(taps[d])[:, None] * dilations[d] + np.arange(block_counts[d]) * strides[d]
         rows.append(
