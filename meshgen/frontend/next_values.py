@@ -220,7 +220,7 @@ class _Pairing:
     def _by_keys(self, argument: _Tree) -> list[_Tree]:
         """Pair the leaves of `argument` with the leaves of the result that has the same keys, if there is only one.
 
-        If there is no such result, returns the donated children of `argument`, to be paired in a later round.
+        Without such a result, returns the donated children of `argument`, to be paired in a later round.
         """
         if isinstance(argument.node, Slot):
             return []

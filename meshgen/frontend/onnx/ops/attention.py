@@ -90,7 +90,7 @@ def attend(query: Tensor, key: Tensor, value: Tensor, settings: Scores) -> Atten
 
 
 def _nonempty_rows(settings: Scores) -> Tensor | None:
-    """Return a mask [.., q, 1] of the queries that have at least one allowed key, or None if there are no masks."""
+    """Return a mask [.., q, 1] of the queries that have at least one allowed key, or None without masks."""
     has_allowed = None if settings.allowed is None else any_(settings.allowed, -1, True)
     if settings.bias is None:
         return has_allowed
