@@ -1,1 +1,3 @@
-"""MLIR text in and out: parser, printer, and conversion between xDSL's operations and graphs, dialect by dialect."""
+"""Reader and printer of MLIR text: parser, printer, and conversion between xDSL operations and graphs, one folder per
+dialect.
+"""

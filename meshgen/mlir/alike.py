@@ -1,12 +1,11 @@
-"""Replay of repeated lines: an operation whose text differs from an earlier line only in value names is copied, not
-parsed.
+"""Parse each distinct line of text once: a line that differs from an earlier one only in value names copies its
+operation.
 
     %7 = stablehlo.add %5, %6 : tensor<8x16xf32> loc(#loc4)
     %9 = stablehlo.add %7, %5 : tensor<8x16xf32> loc(#loc9)
 
-The layers of a model repeat such lines, and parsing lines is most of the time of reading a program. Locations are
-ignored
-in the comparison.
+The layers of a model repeat such lines, and most of the time to read a program is spent on parsing lines. Locations are
+ignored in the comparison.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue, SSAValues, 
 _NAME = r"[0-9]+|[a-zA-Z$._-][a-zA-Z0-9$._-]*"
 _LINE = re.compile(
     rf"%({_NAME}) = ([^\n]*)\n\s*(?=%|(?:\w+\.)?return\b)"
-)  # defines one result; not the last line of its block
+)  # matches a line that defines one result and is not the last line of its block
 _VALUE = re.compile(rf"%((?:{_NAME})(?:#[0-9]+)?)")
 _ALIAS = re.compile(r" loc\((#loc\d*)\)$")
 
@@ -30,9 +29,11 @@ class Line(NamedTuple):
     """A line of text that defines exactly one value."""
 
     result: str
-    names: Sequence[str]  # SSA names on the right-hand side; `a#1` is the second value of the pack `a`
-    key: tuple[str, ...]  # the text around the names, and a pattern of repeated names
-    loc: str  # the alias of its location, or ""
+    # SSA names on the right-hand side; `a#1` is the second result of an operation whose results share the name `a`
+    names: Sequence[str]
+    # cache key: the text between the names, the enclosing dialects, and which names are equal if a name repeats
+    key: tuple[str, ...]
+    loc: str  # the alias of the line's location, or ""
     next: int  # text offset of the following line
 
 
@@ -53,10 +54,11 @@ class Lines:
         self.like: dict[Operation, Operation] = {}  # copied operation -> the parsed operation that it copies
 
     def at(self, start: int, dialect_stack: Sequence[str]) -> Line | None:
-        """Return the line that starts at text offset `start`, or None if no cacheable line starts there.
+        """Return the line that starts at text offset `start`, or None if the text there is not a line that can be
+        cached.
 
         Args:
-            dialect_stack: the enclosing dialects, which resolve names without a dialect prefix.
+            dialect_stack: the enclosing dialects, which resolve operation names without a dialect prefix.
         """
         match = _LINE.match(self._content, start)
         if match is None:
@@ -70,11 +72,12 @@ class Lines:
         return Line(result, names, key, alias[1] if alias else "", match.end())
 
     def replay(self, line: Line, values: Mapping[str, Sequence[SSAValue]]) -> Operation | None:
-        """Return a copy of the operation of an earlier line with the same key, on the operands that `line` names.
+        """Return a copy of the operation of an earlier line with the same key, applied to the operands that `line`
+        names.
 
         The copy shares the regions of the earlier operation and inherits its location. Returns None if no earlier line
-        has the key, or if an
-        operand is undefined or has another type.
+        has the
+        key, or if an operand is undefined or has another type than in the earlier line.
         """
         if (parsed := self._parsed_lines.get(line.key)) is None:
             return None
@@ -89,10 +92,11 @@ class Lines:
         return copied
 
     def record(self, line: Line, operation: Operation, values: Mapping[str, Sequence[SSAValue]], end: int) -> None:
-        """Cache the operation that was parsed from a line.
+        """Cache `operation`, which was parsed from `line` and ends at text offset `end`.
 
-        Skips an operation that does not end with the line, or whose operands are not exactly the values named in the
-        line, in order.
+        An operation is not cached if it ends elsewhere than the line, or if its operands are not exactly the values
+        that the
+        line names, in order.
         """
         is_whole = end == line.next and not operation.successors and len(operation.results) == 1
         location = operation.location
@@ -102,7 +106,7 @@ class Lines:
 
 
 def _value_called(name: str, values: Mapping[str, Sequence[SSAValue]]) -> SSAValue | None:
-    """Return the value called `a` or `a#1`, or None if it is undefined or if `a` names several values."""
+    """Return the value called `a` or `a#1`, or None if it is undefined or if the name `a` is shared by several results."""
     if (results := values.get(name)) is not None:
         return results[0] if len(results) == 1 else None
     name, mark, index = name.partition("#")
@@ -110,11 +114,12 @@ def _value_called(name: str, values: Mapping[str, Sequence[SSAValue]]) -> SSAVal
     return pack[int(index)] if mark and int(index) < len(pack) else None
 
 
-# xDSL's `create` and `add_op` without their checks, which the copied operation has already passed:
+# The following two functions do what xDSL's `create` and `add_op` do, without their checks: the operation that is
+# copied has already passed them.
 
 
 def _copy(parsed: _ParsedLine, operands: Sequence[SSAValue]) -> Operation:
-    """Return a copy of the parsed operation with other operands."""
+    """Return a copy of the parsed operation that is applied to `operands`."""
     first = parsed.operation
     copied: Operation = object.__new__(type(first))
     uses = tuple([Use(copied, index) for index in range(len(operands))])

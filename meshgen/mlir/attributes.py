@@ -12,7 +12,7 @@ from meshgen.mlir.dense import DenseElements
 
 
 def integers(attribute: Attribute | None) -> tuple[int, ...]:
-    """Return the integers of an `array<i64: ...>`, or, as older texts write it, of a dense tensor or a list."""
+    """Return the integers of an `array<i64: ...>`, or of the dense tensor or list that older texts have instead."""
     if isinstance(attribute, builtin.ArrayAttr):
         return tuple(integer_of(item) for item in attribute.data)
     if isinstance(attribute, DenseElements):
@@ -23,7 +23,7 @@ def integers(attribute: Attribute | None) -> tuple[int, ...]:
 
 
 def is_integers(attribute: Attribute) -> bool:
-    """Whether `integers` can convert every element of the attribute."""
+    """Whether `integers` accepts the attribute and all its elements are integers."""
     if isinstance(attribute, builtin.ArrayAttr):
         return all(isinstance(item, builtin.IntegerAttr) for item in attribute.data)
     if isinstance(attribute, builtin.DenseArrayBase):
@@ -63,7 +63,7 @@ def flags(values: Sequence[bool]) -> Attribute:
 
 
 def integer(value: int, width: int = 64) -> Attribute:
-    """Return the attribute `value : i64`, or an integer of another `width`."""
+    """Return the integer attribute `value : i64`, or one of another bit `width`."""
     return builtin.IntegerAttr(value, builtin.IntegerType(width))
 
 

@@ -13,13 +13,13 @@ from meshgen.ops.types.site import types_agree
 
 
 class Checked(NamedTuple):
-    """An xDSL operation being checked, and the state of the reader that collects its faults."""
+    """An xDSL operation with methods that check it. They report faults to `reading`."""
 
     reading: Reading
     operation: Operation
 
     def require(self, holds: bool, message: str, hint: str = "") -> bool:
-        """Report a fault unless `holds`, and return `holds`."""
+        """Report `message` as a fault of the operation unless `holds` is true. Returns `holds`."""
         if not holds:
             self.reading.fault("MG0104", f"{self.operation.name}: {message}", self.operation, hint)
         return holds
@@ -39,7 +39,10 @@ class Checked(NamedTuple):
         return self.operation.properties.get(name)
 
     def region(self, index: int, inputs: Sequence[TensorType], outputs: Sequence[TensorType]) -> bool:
-        """Check the types of a region's arguments and terminator operands, and return whether they match."""
+        """Check that region `index` has arguments of types `inputs` and terminator operands of types `outputs`.
+
+        Reports a fault and returns False if they differ.
+        """
         block: Block = self.operation.regions[index].block
         yielded = block.last_op.operands if block.last_op is not None else ()
         is_valid = True

@@ -9,13 +9,13 @@ from meshgen.mlir.dense import DenseElements
 from meshgen.ops.constants import FOLDABLE, constant_of
 from meshgen.ops.evaluate.common import Array
 
-_MOST_ELEMENTS = 1 << 20  # largest constant that is folded, in elements. Chosen: bounds the time of an import
+_MOST_ELEMENTS = 1 << 20  # largest constant that is folded, in elements. Chosen to bound the time that an import takes
 
 
 def known_array(importer: Importer, ssa: SSAValue) -> Array | None:
-    """Constant-fold a value that is visible at `importer`.
+    """Constant-fold the SSA value `ssa`, which must be visible where `importer` converts operations.
 
-    Returns its elements, or None if it is not constant or has too many elements.
+    Returns its elements, or None if it is not constant or has more than `_MOST_ELEMENTS` elements.
     """
     value = importer.value(ssa)
     producers = {result: node for node in importer.graph.nodes for result in node.results}
@@ -26,12 +26,10 @@ def known_array(importer: Importer, ssa: SSAValue) -> Array | None:
 
 
 def depends_only_on_sizes(importer: Importer, ssa: SSAValue) -> bool:
-    """Whether a value depends on nothing but constants and dim sizes, so that it is constant once the sizes are
-    specified.
-    """
+    """Whether a value is computed from constants and dim sizes alone, so that it is constant once all sizes are static."""
     producers = {result: node for node in importer.graph.nodes for result in node.results}
     worklist = [importer.value(ssa)]
-    for value in worklist:  # The list grows during the iteration.
+    for value in worklist:  # The loop appends to the list that it iterates over.
         node = producers.get(value)
         if node is None or node.regions or node.op not in (*FOLDABLE, "get_dimension_size"):
             is_outer = importer.outer is not None and ssa in importer.captures

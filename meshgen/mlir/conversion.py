@@ -1,7 +1,7 @@
-"""Conversion of xDSL functions into graphs.
+"""Conversion of function bodies from xDSL operations into graphs.
 
-The tables of each dialect (`dialect.py`) define how each operation is converted; `module.py` converts a module function
-by function.
+The tables of each dialect (`dialect.py`) say how each operation is converted. `module.py` calls this module once per
+function.
 """
 
 from __future__ import annotations
@@ -25,10 +25,11 @@ OF_VALUES = (builtin.TensorType, builtin.IntegerType, builtin.IndexType, builtin
 
 
 class Refused(Exception):
-    """Raised by the importer of an operation that cannot be converted, with the code, message and hint of its fault.
+    """Exception for an operation that cannot be converted, with the code, message and hint of the diagnostic.
 
-    `Importer` prefixes the message with the operation's name and binds the results, so that their uses cause no
-    follow-up faults.
+    The importer of an operation raises it. `Importer` catches it, prefixes the message with the operation's name, and
+    binds
+    the results to placeholders, so that their users cause no follow-up faults.
     """
 
     def __init__(self, code: str, message: str, hint: str = "") -> None:
@@ -37,15 +38,15 @@ class Refused(Exception):
 
 
 def import_nothing(importer: Importer, operation: Operation) -> None:
-    """Add no node, since the importer of the enclosing operation or of the users converts this operation."""
+    """Importer of an operation that becomes no node: the importer of its parent or of its users converts it."""
 
 
 class Importer:
-    """Converter of one function body, or of one region, into a graph.
+    """Converter of the body of one function or region into `graph`.
 
-    A region may use values defined outside of it. These become additional inputs of its graph, in order of first use,
-    and
-    `captures` lists them.
+    A region may use values that are defined outside of it. They become additional inputs of its graph, in order of
+    first
+    use, and `captures` lists them.
     """
 
     def __init__(self, reading: Reading, graph: Graph, outer: Importer | None = None) -> None:
@@ -58,10 +59,11 @@ class Importer:
         self._taken: dict[SSAValue, Value] = {}
 
     def value(self, ssa: SSAValue) -> Value:
-        """Return the graph value of an SSA value; a value from outside the region is captured as a new input."""
+        """Return the graph value of an SSA value. In a region, a value from outside becomes a new input of the graph."""
         if (value := self._values.get(ssa)) is not None:
             return value
-        if self.outer is None:  # The parser accepts a use before the definition.
+        # Only an undefined value reaches the outermost importer: the parser accepts a use before the definition.
+        if self.outer is None:
             fault_count = len(self.reading.faults)
             value = self._values[ssa] = Value(self.type(ssa))
             if self.reading.is_readable(ssa.type) and len(self.reading.faults) == fault_count:
@@ -73,8 +75,10 @@ class Importer:
         return inner
 
     def taken(self, ssa: SSAValue) -> Value:
-        """Return the region input that stands for the outside value `ssa`, even if `ssa` was rebound to a value derived
-        from that input.
+        """Return the region's input for the captured value `ssa`.
+
+        Unlike `value`, it is not affected by an operation of the region that rebinds `ssa`, for example to an annotated
+        value.
         """
         self.value(ssa)
         return self._taken[ssa]
@@ -83,9 +87,9 @@ class Importer:
         return [self.value(value) for value in ssa]
 
     def bind(self, ssa: SSAValue, value: Value) -> None:
-        """Bind an SSA value to `value`.
+        """Record `value` as the graph value of `ssa`.
 
-        Sets the name and sharding of `value` if it has none, and reports a fault if the types differ.
+        Copies the name and sharding of `ssa` to `value` if it lacks them, and reports a fault if the types differ.
         """
         if not types_agree(declared := self.type(ssa), value.type):
             message = f"expected type {value.type}, got {declared}"
@@ -96,9 +100,9 @@ class Importer:
         value.name = value.name or self.reading.source.name(ssa)
 
     def bind_results(self, operation: Operation, values: Iterable[Value]) -> None:
-        """Bind the results of an operation.
+        """Bind the results of an operation to `values`, in order.
 
-        Surplus values are ignored: a loop may carry captures that the text does not name.
+        Surplus values are ignored, for example captured values that a loop carries but that the text does not name.
         """
         for result, value in zip(operation.results, values, strict=False):
             self.bind(result, value)
@@ -107,7 +111,7 @@ class Importer:
         return self.reading.type(ssa.type, ssa)
 
     def fault(self, code: str, message: str, source: Operation, hint: str = "") -> None:
-        """Report a fault at `source`; all faults are raised together later."""
+        """Record a fault at `source`. All faults of a module are raised together when it has been read."""
         self.reading.fault(code, message, source, hint)
 
     def report(self, refusal: Refused, source: Operation) -> None:
@@ -116,7 +120,7 @@ class Importer:
 
     def emit(self, op: str, operands: Sequence[Value], types: Sequence[TensorType], attrs: Mapping[str, Any],
              source: Operation, regions: tuple[Graph, ...] = ()) -> list[Value]:  # fmt: skip
-        """Add a node with the location and discardable attributes of `source`, without binding SSA values."""
+        """Add a node with the location and discardable attributes of `source`. The results of `source` are not bound."""
         node = self.graph.add(op, operands, types, attrs, loc=self.reading.source.locate(source))
         node.regions = regions
         for name, attribute in source.attributes.items():
@@ -126,7 +130,10 @@ class Importer:
 
     def convert(self, source: Operation, op: str, attrs: Mapping[str, Any] | None = None, *,
                 operands: Sequence[SSAValue] | None = None, regions: tuple[Graph, ...] = ()) -> Node:  # fmt: skip
-        """Convert `source` into a single node with the same operands and result types, and bind its results."""
+        """Convert `source` into a single node that has the same result types, and bind its results.
+
+        The operands of the node are `operands`, by default those of `source`.
+        """
         arguments = self.values(source.operands if operands is None else operands)
         types = [self.type(result) for result in source.results]
         self.bind_results(source, self.emit(op, arguments, types, attrs or {}, source, regions))
@@ -135,16 +142,18 @@ class Importer:
     def region(self, region: Region) -> tuple[Graph, list[SSAValue]]:
         """Convert a single-block region into a graph.
 
-        Returns the graph and the captured values, which are its last inputs.
+        Returns the graph and the values that it captures, which are the last inputs of the graph.
         """
         (graph,), captures = self.blocks([region.block])
         return graph, captures
 
     def blocks(self, blocks: Sequence[Block], more: Sequence[SSAValue] = ()) -> tuple[list[Graph], list[SSAValue]]:
-        """Convert blocks into graphs that all take the same captured values after their own block arguments.
+        """Convert several blocks, such as the branches of an `if`, into graphs with the same captured values.
+
+        Each graph takes the arguments of its block, then all captured values.
 
         Returns:
-            The graphs, and the captured values: first `more`, then the captures of all blocks.
+            The graphs and the captured values: first `more`, then the values that any block captures.
         """
         inner = [Importer(self.reading, Graph(""), self) for _ in blocks]
         for importer, block in zip(inner, blocks, strict=True):
@@ -155,7 +164,7 @@ class Importer:
         return [importer.graph for importer in inner], captures
 
     def body(self, block: Block) -> None:
-        """Convert a block: its arguments, its operations, and the operands of its terminator as graph outputs."""
+        """Convert a block into the graph: block arguments become inputs, and operands of the terminator become outputs."""
         for argument in block.args:
             value = Value(self.type(argument), loc=self.reading.source.locate(argument))
             self.bind(argument, value)
@@ -182,7 +191,7 @@ class Importer:
         return terminator.operands
 
     def _convert(self, operation: Operation) -> None:
-        """Convert one operation. If it is refused, its results are bound to placeholders."""
+        """Convert one operation. If that fails, its results are bound to placeholders."""
         fault_count = len(self.reading.faults)
         try:
             self.dialects.importers[operation.name](self, operation)
@@ -193,13 +202,16 @@ class Importer:
         if len(self.reading.faults) > fault_count:
             self._bind_refused(operation)
             if any(fault.code == "MG0103" for fault in self.reading.faults[fault_count:]):
-                return  # An unsupported operation gets no further faults.
+                return  # Further faults would only repeat that the operation is unsupported.
         for name, attribute in operation.attributes.items():
             if (reader := self.dialects.result_attrs.get(name)) is not None:
                 reader(self, operation, attribute)
 
     def _keep_recipe(self, operation: Operation, nodes: Sequence[Node]) -> None:
-        """Cache the nodes of an operation, unless operations with the same text could be converted differently."""
+        """Cache the nodes of `operation` for later operations with the same text.
+
+        Nothing is cached if an operation with the same text could be converted differently.
+        """
         tables = self.dialects.node_attrs, self.dialects.result_attrs
         is_read = any(name in table for name in operation.attributes for table in tables)
         if is_read or len(operation.results) != 1 or operation.name not in self.dialects.self_contained:
@@ -211,18 +223,20 @@ class Importer:
             self.reading.recipes[operation] = recipe
 
     def _follow(self, recipe: Recipe, operation: Operation) -> None:
-        """Convert an operation by replaying the cached nodes of an equal one."""
+        """Convert `operation` by replaying `recipe`, the cached nodes of an earlier operation with the same text."""
         loc = self.reading.source.locate(operation)
         (result,) = operation.results
         value = self._values[result] = recipe.follow(self.values(operation.operands), loc, self.graph)
         value.name = value.name or self.reading.source.name(result)
 
     def bind_unknown(self, operation: Operation) -> None:
-        """Bind the results of a faulty operation to placeholder values."""
+        """Bind the results of an invalid operation to placeholder values."""
         self.bind_results(operation, [Value(self.type(result)) for result in operation.results])
 
     def _bind_refused(self, operation: Operation) -> None:
-        """Bind the unbound results of a refused operation, so that their uses cause no follow-up faults."""
+        """Bind those results of an invalid operation that have no value yet to placeholders, which avoids follow-up
+        faults.
+        """
         for result in operation.results:
             if result not in self._values and isinstance(result.type, OF_VALUES):
                 self._values[result] = Value(self.type(result))
@@ -233,7 +247,8 @@ class Importer:
         self.emit(op, [value], [value.type], attrs, source)
         node = nodes.pop()
         position = next((index + 1 for index, other in enumerate(nodes) if value in other.results), 0)
-        # Several inserted nodes keep the order of the text, so that printing and reading round-trips.
+        # If several nodes are inserted after one producer, keep their order in the text: printing and reading then
+        # round-trips.
         while position < len(nodes) and nodes[position].op == op:
             position += 1
         nodes[position:] = [node, *(rewired(other, {value: node.result}) for other in nodes[position:])]
@@ -243,7 +258,9 @@ class Importer:
         node.result.name = value.name
 
     def _on_mesh_of(self, operation: Operation) -> AbstractContextManager[None]:
-        """Enter the mesh of the operation: the mesh of its first sharded result, else of its first sharded operand."""
+        """Make the mesh of the operation the default mesh: the one its first sharded result names, else its first
+        sharded operand.
+        """
         if not self.reading.is_on_several:
             return nullcontext()
         types = (value.type for value in (*operation.results, *operation.operands))

@@ -13,7 +13,7 @@ from meshgen.mlir.conversion import Importer
 
 
 def counting_condition(importer: Importer, op: Operation, carried: Sequence[Value], trips: int) -> Graph:
-    """Return the condition region of a `while` that runs until the first carried value equals `trips`."""
+    """Return the condition region of a `while`: it runs `trips` iterations, counted by the first carried value."""
     region = Graph("", [Value(value.type, value.name) for value in carried])
     builder, iteration = Builder(Importer(importer.reading, region, importer), op), region.inputs[0]
     region.outputs = [builder.compare("LT", iteration, builder.constant(trips, iteration.type))]
@@ -21,7 +21,10 @@ def counting_condition(importer: Importer, op: Operation, carried: Sequence[Valu
 
 
 def delinearized_indices(builder: Builder, flat_index: Value, trips: Sequence[int]) -> list[Value]:
-    """Delinearize the iteration index of a flattened loop nest into one index per loop."""
+    """Return one index per loop of a flattened loop nest, given the index into all its iterations.
+
+    `trips` are the trip counts, from the outermost to the innermost loop.
+    """
     indices: list[Value] = []
     for level, count in enumerate(trips):
         inner_trips = max(1, math.prod(trips[level + 1 :]))

@@ -1,8 +1,8 @@
-"""Dense constants: the attribute `dense<...> : tensor<...>`, backed by a NumPy array.
+"""Dense constants: the attribute `dense<...> : tensor<...>`, stored as the bytes of a NumPy array.
 
 xDSL's own attribute expands a splat to all its elements and parses each element separately. This one stores a splat as
-one
-element and parses a literal in one pass, so that large constants take time proportional to their text.
+a single element and parses a literal in one pass, so that reading large constants takes time proportional to their
+text.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ COMPLEX_NAMES = {"complex<f32>": "c64", "complex<f64>": "c128"}
 ELEMENT_NAMES = {dtype: name for name, dtype in COMPLEX_NAMES.items()}
 _BOOLEANS = {"true": True, "false": False, "1": True, "0": False, "-1": True}
 _HEX_FROM = (
-    64  # elements; longer literals are printed as one hexadecimal string. Chosen: as MLIR does, from about one line on
+    # Literals of more elements than this are printed as one hexadecimal string. Chosen: MLIR does so for literals
+    # longer than about one line
+    64
 )
 
 
@@ -61,7 +63,9 @@ class DenseElements(BuiltinAttribute, Data[DenseData]):
 
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> DenseData:
-        """Reject the generic syntax: the parser reads `dense<...>` itself."""
+        """Reject the attribute in xDSL's generic syntax. Only `dense<...>` is supported, which `TextParser` reads
+        itself.
+        """
         return parser.raise_error("write a constant as dense<...> : tensor<...>")
 
     def print_parameter(self, printer: Printer) -> None:
@@ -75,7 +79,7 @@ class DenseElements(BuiltinAttribute, Data[DenseData]):
 def dense_text(array: np.ndarray, kind: TensorType, resources: Resources | None = None) -> str:
     """Return the text `dense<...>` of an array, as a splat if all elements are bitwise equal.
 
-    If `resources` is not None, a large constant is stored there and the text refers to it.
+    If `resources` is not None, a large constant is stored in this dict and the text refers to it.
     """
     raw = array.astype(kind.numpy_dtype, copy=False)
     content = _content(raw)
@@ -85,7 +89,7 @@ def dense_text(array: np.ndarray, kind: TensorType, resources: Resources | None 
 
 
 def _content(raw: np.ndarray) -> bytes | memoryview:
-    """Return the bytes of an array, or of one element if all elements are equal."""
+    """Return the bytes of the array `raw`, or of a single element if all elements are bitwise equal."""
     if all(stride == 0 for stride in raw.strides) and raw.size:
         return raw.flat[:1].tobytes()
     content, width = content_of(raw), raw.itemsize
@@ -120,7 +124,7 @@ def read_dense(body: str, type: builtin.TensorType[Any]) -> DenseElements:
 
 
 def _read_complex(body: str, type: builtin.TensorType[Any], dtype: str) -> DenseElements:
-    """Parse a constant whose elements are pairs `(real, imaginary)`."""
+    """Parse a constant whose elements are pairs `(real, imaginary)`. `dtype` is the type of the elements."""
     pairs = _PAIR.findall(body)
     if len(pairs) != math.prod(type.get_shape()) and body.startswith("["):
         raise ValueError(f"expected {math.prod(type.get_shape())} elements, got {len(pairs)}")
@@ -142,7 +146,7 @@ def _check_nesting(body: str, shape: Sequence[int]) -> None:
 
 
 def _parsed_elements(words: Sequence[str], dtype: str) -> np.ndarray:
-    """Parse elements written in decimal, as `true` or `false`, or as the bits of a float in hexadecimal."""
+    """Parse the elements of a literal: decimal numbers, `true` or `false`, or the bits of a float in hexadecimal."""
     kind = DTYPES[dtype]
     bits = np.dtype(f"u{kind.itemsize}")
     if dtype == "i1":
@@ -155,7 +159,7 @@ def _parsed_elements(words: Sequence[str], dtype: str) -> np.ndarray:
         numbers = [int(word, 0) for word in words]
         if invalid := [number for number in numbers if not low <= number < span]:
             raise ValueError(f"{invalid[0]} is out of range for {dtype}, {low} to {high}")
-        # i8 is signless: 255 is read as -1
+        # Unsigned spellings of signless integers are accepted: 255 as an i8 is -1.
         wrapped = [number - span if number > high else number for number in numbers]
         return np.array(wrapped, np.int64 if low < 0 else np.uint64).astype(kind)
     if not any(word.startswith("0x") for word in words):
@@ -166,7 +170,9 @@ def _parsed_elements(words: Sequence[str], dtype: str) -> np.ndarray:
 
 
 def _from_hex(body: str, dtype: str, count: int) -> bytes:
-    """Decode a hexadecimal string into the bytes of all elements, or of a single element for a splat."""
+    """Decode a hexadecimal string into the bytes of `count` elements, or of a single element if the constant is a
+    splat.
+    """
     raw = bytes.fromhex(body.strip('"').removeprefix("0x"))
     if dtype == "i1":
         return _unpack_bits(raw, count)
@@ -177,7 +183,9 @@ def _from_hex(body: str, dtype: str, count: int) -> bytes:
 
 
 def _unpack_bits(raw: bytes, count: int) -> bytes:
-    """Decode booleans: packed bits, a splat byte 0x00 or 0xFF, or one byte per element as in some resources."""
+    """Decode `count` booleans from packed bits, from one byte each (as in some resources), or from a splat byte 0x00 or
+    0xFF.
+    """
     if len(raw) == count > 1 and not raw.strip(b"\0\1"):
         return raw
     if raw in (b"\x00", b"\xff") and count != 8:
@@ -201,7 +209,9 @@ def _literal(raw: bytes | memoryview, dtype: str, shape: Sequence[int]) -> str:
 
 
 def element_text(element: Any, dtype: str) -> str:
-    """Return text that parses back to exactly this element, in MLIR's short form if that is exact."""
+    """Return the text of an element in MLIR's short form, or in a longer form if the short form would not read back
+    exactly.
+    """
     if dtype == "i1":
         return "true" if element else "false"
     if is_complex(dtype):

@@ -1,4 +1,4 @@
-"""The record of everything that a family of dialects adds to the reader and the printer.
+"""The record `Dialect`: all tables through which a folder of `mlir/` extends the reader and the printer.
 
 Each folder has such a record in `dialect.py`, merged from the `PART` records of its files. `families.py` lists the
 folders. The reader and the printer look everything up in the merged record of all folders:
@@ -45,77 +45,80 @@ WholeAxes: TypeAlias = "Callable[[Reading, Operation], tuple[str, Sequence[str]]
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Dialect:
-    """Tables of a family of dialects, keyed by the names of operations or attributes in the text."""
+    """Tables that define how dialects are read and printed, keyed by names of operations or attributes in the text."""
 
     operations: tuple[type[Operation], ...] = ()
     attributes: tuple[type[Attribute], ...] = ()
 
     signatures: Mapping[str, Signature] = field(default_factory=dict[str, Signature])
-    """Operation name -> operands, results, regions and properties, for operations whose xDSL definition does not fix
-    them.
+    """Operation name -> signature (operands, results, regions, properties), if its xDSL definition leaves these open.
     """
     importers: Mapping[str, ImportOp] = field(default_factory=dict[str, ImportOp])
-    """Operation name -> function that adds the nodes of the operation and binds its results."""
+    """Operation name -> function that adds nodes to the graph for the operation and binds its results."""
     self_contained: tuple[str, ...] = ()
-    """Operations whose nodes and faults depend only on their own types, properties and regions, not on their context.
+    """Operations that convert to the same nodes and faults wherever they stand: the types, properties and regions
+    decide.
     """
     verifiers: Mapping[str, OnModule] = field(default_factory=dict[str, OnModule])
-    """Operation name -> additional checks, beyond its xDSL definition and type inference."""
+    """Operation name -> function that checks the operation, in addition to its xDSL definition and type inference."""
     writers: Mapping[str, WriteNode] = field(default_factory=dict[str, WriteNode])
-    """`Node.op` -> function that prints a node."""
+    """Name of a graph op (`Node.op`) -> function that prints a node."""
 
     module_ops: Mapping[str, OnModule] = field(default_factory=dict[str, OnModule])
     """Operation name -> function that reads a module-level declaration, for example of a mesh (`Reading.declare_mesh`).
     """
     module_op_writers: tuple[Callable[[Module], Sequence[str]], ...] = ()
-    """Functions that print the module-level declarations in front of the function."""
+    """Functions that return the module-level declarations to print in front of the function, such as meshes."""
     module_attrs: Mapping[str, ReadModuleAttr] = field(default_factory=dict[str, ReadModuleAttr])
-    """Name of a module attribute -> function that reads it into `Reading.module`. Unknown attributes are ignored."""
+    """Name of a module attribute -> function that reads it into `Reading.module`. Other module attributes are ignored.
+    """
     module_attr_writers: tuple[Callable[[Module], Mapping[str, str]], ...] = ()
 
     mesh_finders: tuple[OnModule, ...] = ()
-    """Functions that declare the mesh implied by the shardings of a module without mesh declarations."""
+    """Functions that declare a mesh for a module without mesh declarations, if the shardings in it imply one."""
     device_finders: tuple[OnModule, ...] = ()
-    """Functions that declare the devices that operations refer to, in a module whose shardings do not imply a mesh."""
+    """Functions that declare the devices that collectives name by id, in a module whose shardings do not imply a mesh.
+    """
     mesh_settlers: tuple[OnModule, ...] = ()
-    """Functions that run after all meshes are declared and decide, by their uses, which meshes have devices of their
-    own.
+    """Functions that run after all meshes are declared. They decide whether a mesh is independent of the other meshes
+    or uses their devices.
     """
     rewriters: tuple[OnModule, ...] = ()
-    """Functions that rewrite the operations of each function into equivalent ones before conversion."""
+    """Functions that rewrite the operations of each function before conversion, into equivalent operations."""
     whole_axes: Mapping[str, WholeAxes] = field(default_factory=dict[str, WholeAxes])
-    """Operation name -> the mesh that the operation names, and its axes that must be full axes of the program's mesh,
-    not sub-axes.
+    """Operation name -> function that returns the mesh that the operation names, and axes of it that the program's mesh
+    must have as full axes, not as sub-axes.
     """
 
     slot_attrs: Mapping[str, ReadSlotAttr] = field(default_factory=dict[str, ReadSlotAttr])
-    """Attribute of an argument or result -> function that reads it, usually with `reading.annotate(slot, annotation)`.
+    """Name of an attribute of an argument or result -> function that reads it, usually with `reading.annotate(slot,
+    annotation)`.
     """
     slot_attr_writers: tuple[WriteSlotAttrs, ...] = ()
-    """Functions that return the attributes to print on all arguments, or on all results."""
+    """Functions that return the attributes to print on each argument or on each result of the function."""
     node_attrs: Mapping[str, ReadNodeAttr] = field(default_factory=dict[str, ReadNodeAttr])
-    """Discardable attribute of an operation -> function that reads it into the node. Unknown attributes are ignored."""
+    """Name of a discardable attribute of an operation -> function that reads it into the node. Others are ignored."""
     node_attr_writers: tuple[WriteNodeAttrs, ...] = ()
     result_attrs: Mapping[str, ReadResultAttr] = field(default_factory=dict[str, ReadResultAttr])
-    """Discardable attribute -> function called after the import of an operation that has it, for example to annotate
-    results.
+    """Name of a discardable attribute -> function that is called after the import of each operation that has it, for
+    example to annotate its results.
     """
     type_decoders: Mapping[str, DecodeType] = field(default_factory=dict[str, DecodeType])
-    """Name of an encoding attribute -> function that decodes the encoding of a tensor type."""
+    """Name of an attribute -> function that decodes it as the encoding of a tensor type, into a sharding."""
 
     def signature_of(self, operation: type[Operation]) -> Signature | None:
-        """Return the signature of an operation, or None if its xDSL definition is complete."""
+        """Return the signature that the tables have for an operation, or None if its xDSL definition is complete."""
         if issubclass(operation, TextOperation):
             return operation.signature
         return self.signatures.get(operation.name)
 
     def is_read(self, operation: str) -> bool:
-        """Whether operations of this name are supported, at module level or in a function."""
+        """Whether operations with the name of `operation` are supported, at module level or in a function."""
         return operation in self.importers or operation in self.module_ops
 
     @cached_property
     def context(self) -> Context:
-        """Return an xDSL context that contains these operations and attributes, and the dialects builtin and func."""
+        """Return an xDSL context with the operations and attributes of this record, and the dialects builtin and func."""
         context = Context()
         context.load_dialect(builtin.Builtin)
         context.load_dialect(func.Func)
@@ -137,7 +140,7 @@ def merged(*parts: Dialect) -> Dialect:
 
 
 def _merged_tables(field_name: str, tables: Sequence[Any]) -> Any:
-    """Concatenate tuples, or merge mappings."""
+    """Merge the values of one field of several records: concatenate tuples, or merge dicts."""
     if isinstance(tables[0], tuple):
         return tuple(chain.from_iterable(tables))
     union: dict[str, Any] = {}

@@ -1,8 +1,8 @@
-"""All dialect families that meshgen reads and prints, in lookup order.
+"""The dialect families that meshgen reads and prints, in lookup order. A family is a folder of `mlir/`.
 
 Upstream's tensor, loop and arithmetic dialects and the RFC's `mesh` are imported when the first text uses them.
 Programs
-from JAX do not, and defining these operations takes longer than reading a small program.
+from JAX do not use them, and defining their operations takes longer than reading a small program.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ _MESH = ("mesh.", "mesh_cluster")
 
 
 def dialects(text: str | None = None) -> Dialect:
-    """Return the merged tables of all families, or of the families that `text` may use."""
+    """Return the merged tables of the families whose operations `text` may contain, or of all families without a text."""
     if text is None:
         return _dialects(has_mesh=True, has_upstream=True)
     return _dialects(has_mesh=_contains_any(text, _MESH), has_upstream=_contains_any(text, _UPSTREAM))
 
 
 def _contains_any(text: str, names: Sequence[str]) -> bool:
-    """Whether the text contains one of the names at a word boundary.
+    """Whether the text contains one of the names, starting at a word boundary.
 
-    A substring search first rejects long texts cheaply.
+    A plain substring search comes first, since it is much faster on long texts.
     """
     candidates = [re.escape(name) for name in names if name in text]
     return bool(candidates) and re.search(rf"\b(?:{'|'.join(candidates)})", text) is not None
 
 
 def core_dialects() -> Dialect:
-    """Return the tables of the families that are always loaded; only these are printed."""
+    """Return the merged tables of the families that are always loaded. Only operations of these are printed."""
     return _dialects(has_mesh=False, has_upstream=False)
 
 

@@ -1,4 +1,6 @@
-"""Constructors of `Field` by type: how a property is parsed, printed, and stored in the attributes of a node."""
+"""Constructors of `Field` by type. A `Field` says how a property is parsed, printed, and named in the node's
+attributes.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from meshgen.mlir.text_operation import Field, Values
 
 
 def number(prop: str, attr: str, keyword: str = "", *, width: int = 64, default: int | None = None) -> Field:
-    """Declare an integer property; it is optional if it has a default."""
+    """Declare an integer property of `width` bits. It is optional if it has a default."""
     return Field(
         prop,
         lambda attribute: {attr: integer_of(attribute, default or 0)},

@@ -1,4 +1,4 @@
-"""Integer constant-folding during import: constants, dim sizes, and arithmetic on them."""
+"""Constant-folding of integers during import: constants, dim sizes, and arithmetic on them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from xdsl.dialects.builtin import DYNAMIC_INDEX, I64, AffineMapAttr, DenseArrayBase, IntegerAttr, ShapedType
 from xdsl.ir import Operation, SSAValue
 
-# Mnemonics of the index dialect -> mnemonics of arith, for example `add` -> `addi`.
+# Mnemonics of the dialect index -> the equivalent mnemonics of arith, for example `add` -> `addi`.
 AS_ARITH = {
     **{name: f"{name}i" for name in ("add", "sub", "mul", "and", "or", "xor", "shl")},
     "divs": "divsi", "divu": "divui", "ceildivs": "ceildivsi", "ceildivu": "ceildivui", "floordivs": "floordivsi",
@@ -26,7 +26,7 @@ _ARITHMETIC: dict[str, Callable[[int, int], int]] = {
     "maxsi": max,
     "minsi": min,
 }
-# Only for nonnegative operands: signed and unsigned division then agree, and round toward zero.
+# Valid for nonnegative operands only: signed and unsigned division then agree, and both round toward zero.
 _DIVISIONS: dict[str, Callable[[int, int], int]] = {
     "divsi": operator.floordiv,
     "divui": operator.floordiv,
@@ -65,10 +65,10 @@ def constant(value: SSAValue) -> int | None:
 
 
 def entries(static: DenseArrayBase[I64], dynamic: Sequence[SSAValue]) -> list[int | SSAValue | None]:
-    """Combine a static list and its dynamic operands, as MLIR stores mixed offsets or sizes.
+    """Merge a static list and its dynamic operands, the form in which MLIR stores offsets or sizes.
 
     Returns:
-        An integer for each static or constant-folded entry, the SSA value for other dynamic entries, or None if the
+        For each entry its integer if it is static or can be constant-folded, else its SSA value, or None if the dynamic
         operand is missing.
     """
     operands = iter(dynamic)

@@ -1,4 +1,4 @@
-"""A lexer of MLIR text: xDSL's lexer, with a fast path for the three most frequent kinds of token."""
+"""Lexer of MLIR text: xDSL's lexer, with a fast path for the three most frequent kinds of token."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import re
 from xdsl.utils.lexer import Span, Token
 from xdsl.utils.mlir_lexer import KIND_BY_PUNCTUATION_SPELLING, MLIRLexer, MLIRTokenKind
 
-# Atomic: otherwise backtracking could match the end of a comment as a token, if no such token follows the comment.
+# The group is atomic: backtracking could otherwise match the end of a comment as a token, if the text ends after the
+# comment.
 _TOKEN = re.compile(
     r"(?>\s*(?://[^\n]*\s*)*)(?:(?P<bare>[a-zA-Z_][a-zA-Z0-9_$.]*)"
     r"|(?P<value>%(?:[0-9]+|[a-zA-Z$._-][a-zA-Z0-9$._-]*))|(?P<mark>[:,()}\[\]<>=+/*?|]))"

@@ -1,6 +1,6 @@
 """Printing of MLIR literals: strings, names, numbers and lists.
 
-Non-ASCII characters of a string are printed as the escaped bytes of their UTF-8 encoding.
+In a string, non-ASCII characters are printed as the escaped bytes of their UTF-8 encoding.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def parse_text(parser: AttrParser) -> str:
 
 @lru_cache(1 << 12)
 def quoted(text: str) -> str:
-    """Return a string literal. Cached, because reasons and file names repeat on many lines."""
+    """Return `text` as a string literal. Cached, because reasons and file names repeat on many lines."""
     return f'"{text.encode().decode("latin-1").translate(_ESCAPES)}"'
 
 

@@ -17,29 +17,33 @@ from meshgen.errors import Location
 _ALIAS = re.compile(r"^(#loc\d*) = loc\((.*)\)[^\S\n]*$", re.MULTILINE)
 _NAME = re.compile(r'"((?:[^"\\]|\\.)*)"')
 _POSITION = re.compile(r'"((?:[^"\\]|\\.)*)":(\d+):(\d+)|(#loc\d*)\b')
-_STACK = re.compile(r'"((?:[^"\\]|\\.)*/(?:[^"\\]|\\.)*)"\(')  # a name stack (several components) around a location
+# matches the opening of a location that a name stack (names separated by `/`) wraps
+_STACK = re.compile(r'"((?:[^"\\]|\\.)*/(?:[^"\\]|\\.)*)"\(')
 _UNNAMED = re.compile(
     r"p?jit\(.*\)|while|body|cond|branch_\d+_fun|closed_call|eval_jaxpr|checkpoint|rematted_computation|custom_[jv]+p_call|"
-)  # components of a name stack that JAX adds, not the user
+)  # matches a component of a name stack that JAX adds by itself
 _TRANSFORMED = re.compile(r"p?jit\([^()]*\)|(?:jvp|vmap)\(([^()]*)\)")
 _LIBRARY = re.compile(r"/(?:site|dist)-packages/|/lib/python3[.\d]*/|^<frozen ")
-_DEPTH = 100  # longest chain of aliases that is followed; chosen: MLIR prints a few, more may be a cycle
+# Longest chain of location aliases that is followed. Chosen: MLIR prints chains of a few, and a longer one may be a
+# cycle
+_DEPTH = 100
 
 
 class Locations:
-    """The location aliases of a text, resolved lazily."""
+    """The location aliases of a text, such as `#loc7 = loc(...)`. An alias is resolved when it is first looked up."""
 
     def __init__(self, aliases: Mapping[str, str]) -> None:
         self._aliases = aliases
         self._resolved: dict[str, Location | None] = {}
-        self._positions: dict[str, Location] = {}  # alias -> position without scopes
-        self._scopes: dict[str, str] = {}  # name stack -> scopes
+        self._positions: dict[str, Location] = {}  # alias -> file position, without the scopes of name stacks
+        self._scopes: dict[str, str] = {}  # name stack -> the user's scopes in it
 
     @staticmethod
     def taken_out(text: str) -> tuple[str, Locations]:
-        """Extract the location aliases, which MLIR prints after their uses.
+        """Extract the location aliases, whose definitions MLIR prints after their uses.
 
-        Returns the text with blanks in place of the definitions, so that offsets stay valid, and the aliases.
+        Returns the aliases, and the text with blanks in place of the definitions, so that offsets into the text stay
+        valid.
         """
         aliases: dict[str, str] = {}
 
@@ -50,8 +54,9 @@ class Locations:
         return _ALIAS.sub(take, text) if "loc(" in text else text, Locations(aliases)
 
     def place(self, text: str) -> Location | None:
-        """Return the file position of a location text or alias, with the enclosing scopes, or None if it names no
-        position.
+        """Return the file position of `text`, a location or alias, with the user's scopes around it.
+
+        Returns None if the location has no file position.
         """
         if text not in self._resolved:
             position = self._position(text)
@@ -76,7 +81,9 @@ class Locations:
         return match[1].replace('\\"', '"') if match else ""
 
     def _position(self, text: str, depth: int = 0) -> Location | None:
-        """Return the first position outside of installed packages, else the first position. Scopes are not included."""
+        """Return the first file position in `text` outside of installed packages, else the first position. It has no
+        scopes.
+        """
         first: Location | None = None
         for file, line, column, alias in _POSITION.findall(text):
             position = self._aliased(alias, depth) if alias else Location(file, int(line), int(column))
@@ -95,9 +102,9 @@ class Locations:
 
 
 def _scope(stack: str) -> str:
-    """Return the user's scopes in a name stack, without the name of the operation itself.
+    """Return the user's scopes in a name stack, separated by `/`. `stack` excludes the name of the operation.
 
-    An operation of the derivative belongs to the scope that is differentiated: `jvp(layer_3)` becomes `layer_3`, and
+    An operation of a derivative belongs to the scope that is differentiated: `jvp(layer_3)` becomes `layer_3`, and
     `transpose(jvp(layer_3))`, in a backward pass, becomes `transpose(layer_3)`.
     """
     parts = map(_without_transformations, stack.split("/"))
@@ -105,7 +112,9 @@ def _scope(stack: str) -> str:
 
 
 def _without_transformations(part: str) -> str:
-    """Strip `jit`, `jvp` and `vmap` from one component of a name stack, innermost first."""
+    """Strip `jit`, `jvp` and `vmap` from one component of a name stack, innermost first: `jvp(layer_3)` becomes
+    `layer_3`.
+    """
     before = ""
     while part != before:
         before, part = part, _TRANSFORMED.sub(lambda match: match[1] or "", part)

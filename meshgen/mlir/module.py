@@ -2,11 +2,11 @@
 
 Besides the attributes of the dialects, printed modules have these (`mlir/func`):
 
-    meshgen.stage       the stage, on the module
-    meshgen.arguments   "global" if the program takes global arrays
-    meshgen.chunks      and other fields of `Module` by name, as JSON (`mlir/func/module_attributes.py`)
-    meshgen.kernel      on a private function: the body of a kernel, with the name of its template; a call launches the
-    kernel
+    meshgen.stage       on the module: the compilation stage of the program
+    meshgen.arguments   "global" if the arguments are global arrays, not local tiles
+    meshgen.chunks      and further fields of `Module` by name, as JSON (`mlir/func/module_attributes.py`)
+    meshgen.kernel      on a private function that is the body of a kernel: the name of its template; a call of the
+                        function launches the kernel
     meshgen.view        on a reshape, slice or concatenation that shares memory with its operands
 """
 
@@ -40,15 +40,15 @@ from meshgen.runtime.module_file.resources import Resources
 def import_module(
     top: builtin.ModuleOp, source: Source, dialects: Dialect, user_meshes: Sequence[Mesh] = (), is_part: bool = False, entry: str = "",
 ) -> Module:  # fmt: skip
-    """Convert an xDSL module, with the calls of its entry function inlined.
+    """Convert an xDSL module. Calls are inlined into its entry function.
 
     Args:
-        user_meshes: the user's meshes, which define axis sizes that the text leaves open.
-        is_part: whether this is the module of one mesh of a multi-mesh program.
-        entry: name of the entry function; empty for @main or the only public function.
+        user_meshes: meshes from the user, which supply axis sizes that the text leaves open.
+        is_part: whether this is the inner module of one mesh in a multi-mesh program.
+        entry: name of the entry function. If empty, it is @main or the only public function.
     Raises:
-        ProgramError: all faults of the first stage that has any: unsupported operations, malformed operations,
-        conversion.
+        ProgramError: an operation is unsupported or malformed, or its conversion failed. Has all faults of the first of
+            these three checks that found any.
     """
     reading = Reading(source, dialects, given=user_meshes, is_part=is_part)
     refuse_unknown(top, reading)
@@ -90,7 +90,7 @@ def import_module(
 
 
 def _prefer_named_mesh(functions: Sequence[func.FuncOp], reading: Reading) -> None:
-    """Make a mesh the default if several are declared but operations name only this one."""
+    """If several meshes are declared and the operations name only one of them, make it the default mesh."""
     is_ambiguous = reading.is_on_several and reading.module.stage == "import"
     walked = (operation for function in functions for operation in function.walk()) if is_ambiguous else ()
     grids = [operation.properties.get("grid") for operation in walked]
@@ -101,7 +101,7 @@ def _prefer_named_mesh(functions: Sequence[func.FuncOp], reading: Reading) -> No
 
 
 def import_parts(top: builtin.ModuleOp, parts: Sequence[builtin.ModuleOp], source: Source, dialects: Dialect) -> Module:
-    """Convert the outer module of a multi-mesh program, without its inner modules `parts`."""
+    """Convert the outer module of a multi-mesh program. Its inner modules `parts` are converted separately."""
     reading = Reading(source, dialects)
     outer_operations = [operation for operation in top.ops if operation not in parts]
     for operation in outer_operations:
@@ -122,8 +122,9 @@ def _import_functions(entry: func.FuncOp, functions: Sequence[func.FuncOp], read
     private: dict[str, Graph] = {}
     functions = [
         function for function in functions if function is entry or function.body.blocks
-    ]  # declarations without a body are skipped
-    for function in functions:  # Register all kernels before any launch is read.
+    ]  # Functions without a body are declarations, which are skipped.
+    # Reading a launch requires that the kernel is registered, so register all kernels first.
+    for function in functions:
         name = function.sym_name.data
         if name in reading.module.kernels or name in private:
             reading.fault("MG0104", f"@{name} is defined twice", function)
@@ -143,7 +144,7 @@ def _import_functions(entry: func.FuncOp, functions: Sequence[func.FuncOp], read
 
 
 def _read_template(function: func.FuncOp, reading: Reading) -> str:
-    """Return the template name that a kernel function records, or "" if it records none."""
+    """Return the template name in the `meshgen.kernel` attribute of a function, or "" if it lacks the attribute."""
     attribute = function.attributes.get(KERNEL, builtin.UnitAttr())
     if isinstance(attribute, builtin.StringAttr):
         return attribute.data
@@ -209,8 +210,8 @@ def print_module(module: Module, dialects: Dialect, resources: Resources | None 
     """Return the text of a module.
 
     Args:
-        resources: if not None, stores large constants, to which the text refers.
-        depth: number of enclosing modules, for the indentation.
+        resources: if not None, large constants are stored in it and the text refers to them.
+        depth: number of enclosing modules, which determines the indentation.
     """
     printer = TextPrinter(module, dialects, resources, depth + 1)
     attributes = {name: text for write in dialects.module_attr_writers for name, text in write(module).items()}
@@ -248,7 +249,7 @@ def _printed_kernel(printer: TextPrinter, graph: Graph) -> str:
 
 
 def _slot_attributes(printer: TextPrinter, side: str) -> list[str]:
-    """Return the printed attributes ` {...}` of each argument or result."""
+    """Return the text ` {...}` of the attributes of each argument (`side` is "in") or result ("out")."""
     graph = printer.module.graph
     values = graph.inputs if side == "in" else graph.outputs
     slots = [Slot(side, index, value.type, value.loc) for index, value in enumerate(values)]

@@ -1,12 +1,12 @@
-"""Renamed operations, attributes and keywords: maps names in older texts to the current names."""
+"""Current names of renamed operations, attributes and keywords, so that older texts can still be read."""
 
 from __future__ import annotations
 
 import re
 
-_ALIASES = {"mhlo": "stablehlo"}  # dialects that are spelled differently but have the same operations
+_ALIASES = {"mhlo": "stablehlo"}  # Dialects whose operations are those of another dialect under another prefix
 # Upstream renamed its `mesh` dialect to `shard` and moved `tensor.pack` to linalg.
-# The RFC's `mesh` dialect has operations of its own.
+# The RFC's `mesh` dialect is a different one: its operations are in `mlir/mesh`.
 _OLD_NAMES = {
     "mesh.mesh": "shard.grid", "mesh.mesh_shape": "shard.grid_shape", "mesh.cluster_shape": "shard.grid_shape",
     **{f"mesh.{name}": f"shard.{name}" for name in (
@@ -21,11 +21,13 @@ _OLD_NAMES = {
     )},
     "shard.partials": "meshgen.partial", "shard.wish": "meshgen.annotation",
 }  # fmt: skip
-OLD_PREFIX = "shard"  # the old prefix of attributes of arguments, results and operations that are now `meshgen.`
+# Attributes of arguments, results and operations that now start with `meshgen.` used to start with this prefix.
+OLD_PREFIX = "shard"
 OLD_KEYWORDS = {"grid_axes": "mesh_axes"}
 OLD_PROPERTIES = {"mesh": "grid", "mesh_axes": "grid_axes"}
 _IN_BOTH = ("mesh.all_gather", "mesh.all_reduce", "mesh.all_to_all", "mesh.reduce_scatter", "mesh.shard")
-# matches the tail of an upstream `mesh` op (pretty or generic), to tell it from the RFC's op of the same name
+# Matches the text after the name of an operation of upstream's `mesh` dialect, to tell it from the RFC's operation of
+# the same name.
 _ON_GRID = re.compile(
     r"%[\w$.#-]+\s+(?:on\s+@|to\s+%)|\(\s*%[^()]*\)\s*<?\{[^{}]*\bmesh\s*=|\(\s*%[^(),]*,\s*%[^(),]*\)"
 )
@@ -38,7 +40,10 @@ def base_name(name: str) -> str:
 
 
 def name_at(name: str, text: str, position: int) -> str:
-    """Return the current name of an operation, whose operand list at `position` tells upstream's `mesh` from the RFC's."""
+    """Return the current name of the operation `name`, whose operands start at `position` in `text`.
+
+    Their form tells an operation of upstream's `mesh` dialect from one of the RFC's.
+    """
     if name in _IN_BOTH and _ON_GRID.match(text, position):
         name = name.replace("mesh", "shard", 1)
     return base_name(name)

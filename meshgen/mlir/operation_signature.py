@@ -53,7 +53,7 @@ from meshgen.mlir.attributes import integers, is_integers, is_strings
 from meshgen.mlir.dense import DenseElements
 
 Letters = dict[str, int]
-"""Values of the letters in one operation."""
+"""Letter of a signature -> the count that it stands for in one operation."""
 
 KINDS: dict[str, tuple[str, Callable[[Attribute], bool]]] = {
     "any": ("anything", lambda _: True),
@@ -85,8 +85,8 @@ KINDS: dict[str, tuple[str, Callable[[Attribute], bool]]] = {
         ),
     ),
 }
-"""Kinds of attributes: description and predicate. Other kinds are capitalized words, or attribute names, which contain
-a dot.
+"""Kinds of properties: name -> description for error messages, and predicate. Besides these, a kind may be a
+capitalized word (that string) or a name with a dot (an attribute of that name).
 """
 
 _SIGNATURE = re.compile(r"(\([^)]*\)|\S+)( \w+)? -> (\S+)( \w+)?((?: \{[^}]*\}[?*+a-z]?)*)(?: <(.+)>)?")
@@ -104,8 +104,10 @@ _ELEMENTS: dict[str, Callable[[Attribute], bool]] = {
 
 
 class Count(NamedTuple):
-    """The number of operands, results or arguments: `least` to `most` (None: unbounded), plus `factors` times the
-    letters.
+    """The expected number of operands, results or arguments.
+
+    A number matches if it is between `least` and `most` (None: unbounded), plus the sum of factor * letter over
+    `factors`.
     """
 
     text: str
@@ -115,7 +117,7 @@ class Count(NamedTuple):
 
     @classmethod
     def read(cls, text: str) -> Self:
-        """Parse `2`, `1..3`, `1..`, `_` or a sum such as `1+2n`."""
+        """Parse a count in the notation of this module: `2`, `1..3`, `1..`, `_` or a sum such as `1+2n`."""
         least, dots, most = text.partition("..")
         if dots or text == "_":
             return cls(text, int(least) if dots else 0, int(most) if most else None)
@@ -125,9 +127,10 @@ class Count(NamedTuple):
         return cls(text, fixed, fixed, factors)
 
     def accepts(self, count: int, letters: Letters) -> bool:
-        """Whether `count` matches.
+        """Whether the number `count` matches.
 
-        Solves for the value of the one unbound letter, if there is one, and records it in `letters`.
+        If exactly one letter of the count has no value yet, the value that makes `count` match is recorded in
+        `letters`.
         """
         rest = count - sum(factor * letters.get(letter, 0) for letter, factor in self.factors)
         unbound = [(letter, factor) for letter, factor in self.factors if letter not in letters]
@@ -140,7 +143,7 @@ class Count(NamedTuple):
         return rest >= self.least
 
     def wanted(self, letters: Letters) -> str:
-        """Return the expected count in words."""
+        """Return the expected count as text for an error message, such as "1 to 3"."""
         if any(letter not in letters for letter, _ in self.factors):
             return self.text
         if not self.factors and self.most != self.least:
@@ -149,15 +152,20 @@ class Count(NamedTuple):
 
 
 class Body(NamedTuple):
-    """The expected argument and yield counts of a single-block region; `repeat` is "", "?", "*", "+" or a letter."""
+    """The expected form of a single-block region: how many arguments it takes and how many values its terminator has.
+
+    `repeat` says how many regions have this form: "" one, "?" one or none, "*" any number, "+" one or more, a letter:
+    its value.
+    """
 
     takes: Count
     gives: Count | None
     repeat: str
 
     def times(self, rest: int, letters: Letters) -> int:
-        """Return the number of regions that this entry matches; `rest` regions are not matched by entries without a
-        suffix.
+        """Return the number of regions that have this form.
+
+        `rest` is the number of regions in the operation beyond those that forms without a suffix stand for.
         """
         repeats = {"": 1, "?": min(1, rest), "*": rest, "+": max(1, rest)}
         return max(0, repeats[self.repeat] if self.repeat in repeats else letters.get(self.repeat, rest))
@@ -178,7 +186,7 @@ class Body(NamedTuple):
 
 
 class Property(NamedTuple):
-    """The expected kind of a property; `length` is the length of a list, or the number of inputs of an affine map."""
+    """The expected kind of a property. `length` is the length of a list, or the number of inputs of an affine map."""
 
     name: str
     is_optional: bool
@@ -200,7 +208,7 @@ class Property(NamedTuple):
 
 
 class Values(NamedTuple):
-    """The expected counts and element type of the operands (in segments if there are several counts) or results."""
+    """The expected operands or results: their element type, and their count, or one count per operand segment."""
 
     what: str
     counts: tuple[Count, ...]
@@ -250,7 +258,9 @@ class Signature(NamedTuple):
         )
 
     def faults(self, operation: Operation) -> list[str]:
-        """Return the faults of an operation. Regions are checked only if everything else is valid."""
+        """Return error messages for an operation that violates the signature. Regions are checked last, if there are no
+        others.
+        """
         letters: Letters = {}
         segments = integers(operation.properties.get("operandSegmentSizes"))
         faults = self.results.faults(operation.results, (), letters)
@@ -269,13 +279,13 @@ class Signature(NamedTuple):
 
 
 def signatures_of(dialect: str, rows: Mapping[str, str]) -> dict[str, Signature]:
-    """Parse a table from signature to mnemonics (separated by blanks) into signatures by operation name."""
+    """Return signatures by operation name. `rows` maps a signature to the mnemonics that have it, separated by blanks."""
     read = ((Signature.read(text), words) for text, words in rows.items())
     return {f"{dialect}.{word}": signature for signature, words in read for word in words.split()}
 
 
 def is_kind(attribute: Attribute, kind: str) -> bool:
-    """Whether the attribute is of this kind: an entry of `KINDS`, an attribute name, or a literal word."""
+    """Whether the attribute is of the kind `kind`: a key of `KINDS`, the name of an attribute, or a literal string."""
     if kind in KINDS:
         return KINDS[kind][1](attribute)
     if "." in kind:
@@ -290,7 +300,7 @@ def _length(attribute: Attribute) -> int:
 
 
 def _open(attribute: Attribute) -> int:
-    """Return the number of dynamic entries of a list."""
+    """Return the number of dynamic entries in a list of mixed static and dynamic sizes."""
     return integers(attribute).count(DYNAMIC_INDEX)
 
 
@@ -305,7 +315,7 @@ def _element(kind: Attribute) -> Attribute:
 
 
 def _total_count(counts: Sequence[Count]) -> Count:
-    """Return the sum of the counts of all segments."""
+    """Return the count of all operands of the operation, given the counts of its segments."""
     if len(counts) == 1:
         return counts[0]
     letters = Counter[str]()

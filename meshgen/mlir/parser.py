@@ -1,8 +1,8 @@
-"""A parser of MLIR text: xDSL's parser, extended by source positions, value names and locations, with faster hot paths.
+"""Parser of MLIR text: xDSL's parser, extended by source positions, value names and locations, with faster hot paths.
 
-xDSL drops the position of an operation and the names of values; diagnostics need both. Lines that repeat an earlier
-line are not
-tokenized (`alike.py`), each spelling of a tensor type is parsed once, and dense constants are read by `dense.py`.
+xDSL drops the positions of operations and the names of values, which diagnostics need. Lines that repeat an earlier
+line
+are not tokenized (`alike.py`), each spelling of a tensor type is parsed once, and `dense.py` reads dense constants.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _RESOURCE = re.compile(r'([\w$.-]+|"[^"]*")\s*:\s*"0x([0-9A-Fa-f]*)"')
 _INTEGERS = re.compile(r"\[([-\d,\s]*)\]")
 _NESTING = re.compile(r'"(?:[^"\\]|\\.)*"|//[^\n]*|->|[()\[\]{}<>]')
 _OPENING = {")": "(", "]": "[", "}": "{", ">": "<"}
-_PACKS = {"shard.neighbors_linear_indices": 2}  # operations whose results share one name, with their result count
+_PACKS = {"shard.neighbors_linear_indices": 2}  # Operations whose results share one name -> the number of their results
 
 
 class TextParser(Parser):
@@ -46,25 +46,27 @@ class TextParser(Parser):
 
     def __init__(self, context: Context, text: str, file: str) -> None:
         text, self._locations = Locations.taken_out(text)
-        super().__init__(context, "", file)  # the default lexer would read the first token of the text
+        # An empty input, since the default lexer would read the first token of the text
+        super().__init__(context, "", file)
         self._parser_state.lexer = TextLexer(Input(text, file))
         self._parser_state.current_token = self._parser_state.lexer.lex()
         self._file = file
         self._line_starts = [0] + [match.end() for match in re.finditer("\n", text)]
         self._positions: dict[Operation | SSAValue, int] = {}
-        self._aliases: dict[Operation | SSAValue, str] = {}  # locations of repeated lines
+        # operation that was copied from an earlier line -> the location alias of its own line
+        self._aliases: dict[Operation | SSAValue, str] = {}
         self._names: dict[SSAValue, str] = {}
         self._tensor_types: dict[str, TypeAttribute] = {}
         self._first_uses: dict[str, int] = {}
         self.lines = Lines(text)
 
     def location_at(self, position: int) -> Location:
-        """Return the line and column of a text offset."""
+        """Return the file, line and column of a text offset."""
         line = bisect_right(self._line_starts, position)
         return Location(self._file, line, position - self._line_starts[line - 1] + 1)
 
     def locate(self, item: Operation | SSAValue) -> Location | None:
-        """Return the location of an operation or argument: from its `loc(...)`, else its position in this text."""
+        """Return the location of an operation or argument: the one in its `loc(...)`, else its position in this text."""
         if (location := self.named_location(item)) is not None:
             return location
         position = self._positions.get(item)
@@ -82,19 +84,22 @@ class TextParser(Parser):
         return self._locations.name(argument.location.desc.data) if isinstance(argument.location, NameLoc) else ""
 
     def name_of(self, value: SSAValue) -> str:
-        """Return the name of a value in the text, without `%`, or "" for the results of a pack."""
+        """Return the name of a value in the text, without `%`, or "" for a value that shares its name with other
+        results.
+        """
         return self._names.get(value, "")
 
     def undefined_at(self) -> int | None:
-        """Return the text offset of the first use of an undefined value, or None if parsing has not reached the end of
-        the text.
+        """Return the text offset of the first use of a value that is never defined, or None if there is none.
+
+        Also returns None if parsing has not reached the end of the text.
         """
         if self._current_token.kind is not MLIRTokenKind.EOF:
             return None
         uses = (self._first_uses[name] for name in self.forward_ssa_references if name in self._first_uses)
         return min(uses, default=None)
 
-    # Overrides of xDSL's parser.
+    # The following methods override those of xDSL's parser.
 
     def parse_operation(self) -> Operation:
         start = self._current_token.span.start
@@ -112,7 +117,7 @@ class TextParser(Parser):
             self._parse_repeated(block)
 
     def _parse_repeated(self, block: Block) -> None:
-        """Append the next lines as long as they repeat earlier lines; these are copied, not tokenized."""
+        """Append copies for the following lines to `block`, up to the first line that does not repeat an earlier one."""
         start = position = self._current_token.span.start
         dialect_stack = tuple(self._parser_state.dialect_stack)
         while (line := self.lines.at(position, dialect_stack)) and (operation := self._replayed(line)):
@@ -125,8 +130,8 @@ class TextParser(Parser):
             self._resume_from(position)
 
     def _replayed(self, line: Line) -> Operation | None:
-        """Return a copy of the operation of an earlier equal line, with its result named, or None if the line must be
-        parsed.
+        """Return a copy of the operation of an earlier equal line and name its result, or return None if the line must
+        be parsed.
         """
         name = line.result
         if name in self.ssa_values or name in self.forward_ssa_references:
@@ -145,14 +150,14 @@ class TextParser(Parser):
         return super()._parse_block()
 
     def _parse_op_result_list(self) -> list[tuple[Span, int]]:
-        """Parse result names. For the operations in `_PACKS`, one name may denote all results."""
+        """Parse the names on the left-hand side. For the operations in `_PACKS`, one name may denote all results."""
         results = super()._parse_op_result_list()
         if len(results) == 1 and results[0][1] == 1:
             return [(results[0][0], _PACKS.get(base_name(self._current_token.text), 1))]
         return results
 
     def parse_optional_location(self) -> LocationAttr | None:
-        """Store the text of `loc(...)`, which is resolved lazily."""
+        """Parse `loc(...)` and store its text. The text is resolved only when the location is needed."""
         token = self._current_token
         if token.kind is not MLIRTokenKind.BARE_IDENT or token.text != "loc":
             return None
@@ -216,13 +221,15 @@ class TextParser(Parser):
         if type is None:
             self.parse_punctuation(":")
             type = self.parse_type()
-        # Lists of numbers in attributes: `strides = dense<2> : vector<2xi64>`.
+        # Old texts write lists of numbers in attributes as `strides = dense<2> : vector<2xi64>`.
         if isinstance(type, builtin.VectorType):
             type = builtin.TensorType(type.element_type, type.get_shape())
         return self._constant(match[1], type, start)
 
     def _parse_builtin_dense_resource_attr(self) -> Any:
-        """Parse a constant whose bytes are in the resource section at the end of the text, after a 4-byte alignment."""
+        """Parse a constant whose bytes are in the resource section at the end of the text. The first 4 bytes there are
+        the alignment.
+        """
         start = self._current_token.span.start
         name = self.scan(_RESOURCE_NAME, "expected the name of a resource")[1]
         self.parse_punctuation(":")
@@ -242,7 +249,7 @@ class TextParser(Parser):
 
     @cached_property
     def _blobs(self) -> dict[str, tuple[int, int]]:
-        """Map each resource name to the span of its hexadecimal digits in the text."""
+        """Return for each resource name the start and end of its hexadecimal digits in the text."""
         return {match[1].strip('"'): match.span(2) for match in _RESOURCE.finditer(self.lexer.input.content)}
 
     def at(self, pattern: re.Pattern[str]) -> bool:
@@ -279,14 +286,15 @@ class TextParser(Parser):
         return tuple(int(word) for word in body.split(",")) if body else ()
 
     def parse_clause(self, keyword: str) -> None:
-        """Parse `, keyword =`."""
+        """Parse `, KEYWORD =`."""
         self.parse_punctuation(",")
         self.parse_keyword(keyword)
         self.parse_punctuation("=")
 
     def parse_signature(self, operands: Sequence[UnresolvedOperand]) -> tuple[list[SSAValue], list[Attribute]]:
-        """Parse `: type`, shared by all operands and the result, or `: (types) -> types`. Returns the resolved operands
-        and result types.
+        """Parse the types after the operands: `: type` or `: (types) -> types`.
+
+        `: type` is the type of all operands and of the result. Returns the resolved operands and the result types.
         """
         self.parse_punctuation(":")
         start = self.pos
@@ -320,7 +328,7 @@ class TextParser(Parser):
         return self._current_token.text.startswith(mark)
 
     def at_block_label(self) -> bool:
-        """Whether the current token opens a region whose first block has a label."""
+        """Whether the current token opens a region whose first block starts with a label."""
         return self.at(_LABEL)
 
     def _next_is_value(self) -> bool:
@@ -330,7 +338,7 @@ class TextParser(Parser):
         return content[position : position + 1] == "%"
 
     def parse_region_argument(self) -> Parser.Argument:
-        """Parse `%a: type {attributes} loc(...)`; the attributes are ignored."""
+        """Parse `%a: type {attributes} loc(...)`. The attributes are ignored."""
         argument = self.parse_argument()
         self.parse_optional_attr_dict()
         return replace(argument, location=self.parse_optional_location())

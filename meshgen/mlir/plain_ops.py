@@ -1,4 +1,4 @@
-"""Upstream operations grouped by their textual form; importers define their semantics."""
+"""Base classes of upstream operations, one per textual form. The importers define what the operations do."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ROUNDING = ("to_nearest_even", "downward", "upward", "toward_zero", "to_nearest_
 
 
 class Plain(TextOperation):
-    """An op with operands, attributes and, after a colon, a single type shared by all operands and results."""
+    """An operation with operands, attributes and, after a colon, a single type that all operands and results have."""
 
     @classmethod
     def read(cls, parser: TextParser) -> Self:
@@ -32,14 +32,14 @@ class Plain(TextOperation):
 
     @classmethod
     def _head(cls, parser: TextParser) -> tuple[list[UnresolvedOperand], dict[str, Attribute]]:
-        """Parse the operands, and any properties between them."""
+        """Parse the operands, and the properties that may stand between them."""
         return parser.parse_values(), {}
 
     @classmethod
     def _attributes(cls, parser: TextParser) -> dict[str, Attribute]:
         """Parse the attribute dictionary.
 
-        Fast-math and overflow flags have no effect and are skipped; a rounding mode is returned.
+        Fast-math and overflow flags are dropped, since they have no effect. A rounding mode is kept.
         """
         rounding: dict[str, Attribute] = {}
         while word := next(filter(parser.parse_optional_keyword, (*_SKIPPED, *ROUNDING)), None):
@@ -51,13 +51,13 @@ class Plain(TextOperation):
 
     @classmethod
     def _types(cls, parser: TextParser, count: int) -> tuple[list[Attribute], list[Attribute]]:
-        """Parse the types after the colon. Returns the types of the `count` operands and of the results."""
+        """Parse the types after the colon. Returns the types of the `count` operands, and the types of the results."""
         kind = parser.parse_type()
         return [kind] * count, [kind]
 
 
 class Test(Plain):
-    """An element-wise predicate `%x : type` with boolean results."""
+    """An element-wise predicate with boolean results: `OP %x : type`."""
 
     @classmethod
     def _types(cls, parser: TextParser, count: int) -> tuple[list[Attribute], list[Attribute]]:
@@ -66,7 +66,7 @@ class Test(Plain):
 
 
 class TwoResults(Plain):
-    """An op with two results, written `%a, %b : type`, or `: type, type of the second result`."""
+    """An operation with two results: `OP %a, %b : type`, or `: type, type of the second result`."""
 
     @classmethod
     def _types(cls, parser: TextParser, count: int) -> tuple[list[Attribute], list[Attribute]]:
@@ -75,7 +75,7 @@ class TwoResults(Plain):
 
 
 class TwoTypes(Plain):
-    """An op whose second operand may have another type: `%a, %b : type, type of the second operand`."""
+    """An operation whose second operand may have another type: `OP %a, %b : type, type of the second operand`."""
 
     @classmethod
     def _types(cls, parser: TextParser, count: int) -> tuple[list[Attribute], list[Attribute]]:
@@ -84,7 +84,7 @@ class TwoTypes(Plain):
 
 
 class Clamp(Plain):
-    """An op of the form `%x to [%low, %high] : type`."""
+    """An operation of the form `OP %x to [%low, %high] : type`."""
 
     @classmethod
     def _head(cls, parser: TextParser) -> tuple[list[UnresolvedOperand], dict[str, Attribute]]:
@@ -95,7 +95,7 @@ class Clamp(Plain):
 
 
 class Cast(Plain):
-    """A conversion `%x : type to type`."""
+    """A conversion: `OP %x : type to type`."""
 
     @classmethod
     def _types(cls, parser: TextParser, count: int) -> tuple[list[Attribute], list[Attribute]]:
@@ -105,7 +105,7 @@ class Cast(Plain):
 
 
 class Compare(Plain):
-    """A comparison `ogt, %a, %b : type`."""
+    """A comparison: `OP ogt, %a, %b : type`."""
 
     @classmethod
     def _head(cls, parser: TextParser) -> tuple[list[UnresolvedOperand], dict[str, Attribute]]:
@@ -120,7 +120,7 @@ class Compare(Plain):
 
 
 class Select(Plain):
-    """A selection `%c, %a, %b : type`, or with the type of the condition: `: condition type, type`."""
+    """A selection: `OP %c, %a, %b : type`, or `: condition type, type`."""
 
     @classmethod
     def _types(cls, parser: TextParser, count: int) -> tuple[list[Attribute], list[Attribute]]:
@@ -134,7 +134,9 @@ class Select(Plain):
 def entries(parser: TextParser, value: Callable[[str], Attribute | None]) -> dict[str, Attribute]:
     """Parse an optional attribute dictionary such as `{axis = 1 : i32, nan_mode = PROPAGATE, flag}`.
 
-    `value` parses values that are not in attribute syntax, by entry name. It returns None for ordinary attributes.
+    The function `value` parses the value of an entry, given its name, if that is not in attribute syntax. It returns
+    None
+    for ordinary attributes.
     """
     attributes: dict[str, Attribute] = {}
     if parser.parse_optional_punctuation("{") is None:
@@ -152,7 +154,7 @@ def entries(parser: TextParser, value: Callable[[str], Attribute | None]) -> dic
 
 
 def _truth(kind: Attribute) -> Attribute:
-    """Return the boolean type of the same shape as `kind`."""
+    """Return the boolean type with the shape of the type `kind`."""
     return TensorType(i1, kind.get_shape()) if isinstance(kind, TensorType) else i1
 
 

@@ -1,8 +1,7 @@
-"""The printer of MLIR text: the state of printing the graphs of one module.
+"""Printer of MLIR text: the state of printing the graphs of one module.
 
-The record of each dialect (`dialect.py`) has one writer per op. A writer returns the text of a node: its results, the
-name of
-the operation, and the rest in the form that the class of the operation parses.
+The record of each dialect (`dialect.py`) has one function per op that prints a node. It returns the left-hand side, the
+name of the operation, and then the text that the `read` method of the operation's class parses.
 """
 
 from __future__ import annotations
@@ -28,52 +27,54 @@ _NAME = re.compile(r"[0-9]+|[a-zA-Z$._-][a-zA-Z0-9$._-]*")
 class TextPrinter:
     """Prints the functions of a module. Values keep the names that they have in the graph.
 
-    A name that the function already uses gets a suffix; a numeric name becomes the next free number. If `resources` is
-    not None,
-    large constants are stored there and the text refers to them.
+    A name that the function already uses gets a suffix, and a numeric name becomes the next free number. If `resources`
+    is
+    not None, large constants are stored in it and the text refers to them.
     """
 
     def __init__(self, module: Module, dialects: Dialect, resources: Resources | None, depth: int) -> None:
         self.module = module
         self.dialects = dialects
         self.resources = resources
-        self.mesh = module.mesh  # the mesh of nodes and shardings that name none
+        self.mesh = module.mesh  # the mesh of nodes and shardings that do not name a mesh
         self.newline = "\n" + "  " * depth
         self.enter(Graph(""))
 
     def enter(self, graph: Graph) -> None:
-        """Reset the name tables: names are unique within one function."""
+        """Start a function: names are unique within one function, so forget those of the previous one."""
         self._names: dict[Value, str] = {}
         self._taken: set[str] = set()
         self._number = 0
         self._suffixes: dict[str, int] = {}
         self._preferred: dict[Value, str] = {}
         members = {node.result: node.operands[0] for node in all_nodes(graph) if node.op == "sharding_group"}
-        for result, value in members.items():  # A value takes the name of the result of its last `sharding_group`.
+        # `sharding_group` has no result in the text, so its operand is printed under the name of the result, of the
+        # last one if there are several.
+        for result, value in members.items():
             while value in members:
                 value = members[value]
             self._preferred[value] = result.name
 
-    # Values and types.
+    # Names and types of values.
 
     def name(self, value: Value) -> str:
-        """Return the name of a value in the text, `%name`; defines it on first use."""
+        """Return the name of a value in the text, such as `%name`. The first call for a value assigns the name."""
         return self._names.get(value) or self.define(value)
 
     def define(self, value: Value) -> str:
-        """Assign a new unique name to a value, also if a region that defines it is printed a second time."""
+        """Assign a new unique name to a value. A value of a region that is printed twice gets a new name each time."""
         name = self._names[value] = f"%{self.new_name(self._preferred.get(value, value.name))}"
         return name
 
     def share_name(self, value: Value, name: str) -> None:
-        """Print a value under the name of another value."""
+        """Print `value` as `name`, the name of another value."""
         self._names[value] = name
 
     def names(self, values: Iterable[Value]) -> list[str]:
         return [self.name(value) for value in values]
 
     def results(self, node: Node) -> str:
-        """Return the left-hand side of a node, `%a, %b = `, or "" for a node without results."""
+        """Return the left-hand side of a node, such as `%a, %b = `, or "" for a node without results."""
         return f"{', '.join([self.define(value) for value in node.results])} = " if node.results else ""
 
     def type(self, value: Value) -> str:
@@ -99,14 +100,20 @@ class TextPrinter:
             return write(self, node)
 
     def attributes(self, node: Node, operation_attributes: Mapping[str, str] | None = None) -> str:
-        """Return ` {name = value}`: the attributes in `operation_attributes`, and the attributes that any node may have, such as notes."""
+        """Return ` {name = value}`: the attributes in `operation_attributes` and those that any node may have, such as
+        notes.
+        """
         attributes = {**operation_attributes} if operation_attributes else {}
         for write in self.dialects.node_attr_writers:
             attributes |= write(self, node)
         return f" {dictionary(attributes)}" if attributes else ""
 
     def region(self, graph: Graph, end: str = "stablehlo.return", names: Sequence[str] | None = None) -> str:
-        """Return `{...}` with the terminator `end`. The inputs are block arguments, or are printed as `names` if given."""
+        """Return `{...}`: the nodes of the region and a terminator of the name `end`.
+
+        The region's inputs are printed as block arguments. If `names` is given, they are printed under these names
+        instead.
+        """
         header = ""
         if names is not None:
             for value, name in zip(graph.inputs, names, strict=True):
@@ -116,7 +123,7 @@ class TextPrinter:
         return f"{{{header}{self.block(graph, end)}{self.newline}}}"
 
     def block(self, graph: Graph, end: str) -> str:
-        """Return the nodes of a graph, each on a line of its own that starts with a line break."""
+        """Return the nodes of a graph and its terminator. Each is on a line of its own and follows a line break."""
         outer, self.newline = self.newline, f"{self.newline}  "
         lines = ["", *[self.line(node) for node in graph.nodes], self._end(end, graph.outputs)]
         text = self.newline.join(lines)
@@ -124,14 +131,17 @@ class TextPrinter:
         return text
 
     def _end(self, name: str, values: Sequence[Value]) -> str:
-        """Return the terminator, such as `stablehlo.return %a : type`."""
+        """Return the terminator with the name `name`, such as `stablehlo.return %a : type`."""
         return f"{name} {', '.join(self.names(values))} : {', '.join(self.types(values))}" if values else name
 
     def function(self, graph: Graph, head: str, arguments: Sequence[str], results: str, attributes: str) -> str:
-        """Return `func.func public @main(%a: type {...}) -> type attributes {...} {...}`.
+        """Return the text of a function, such as `func.func public @main(%a: type {...}) -> type attributes {...}
+        {...}`.
 
-        `head` is the text up to the name, `arguments` the printed attributes of each argument, and `results` the result
-        types.
+        Args:
+            head: the text up to the name of the function.
+            arguments: the text of the attributes of each argument.
+            results: the text of the result types and their attributes.
         """
         self.enter(graph)
         texts = [
@@ -143,7 +153,7 @@ class TextPrinter:
     # Meshes.
 
     def mesh_of(self, sharding: Sharding) -> Mesh:
-        """Return the mesh of a sharding."""
+        """Return the mesh that a sharding names, or the default mesh if it names none."""
         return next((mesh for mesh in self.module.meshes if mesh.name == sharding.mesh), self.mesh)
 
     @contextmanager
@@ -156,14 +166,17 @@ class TextPrinter:
             self.mesh = outer
 
     def mesh_of_node(self, node: Node) -> Mesh:
-        """Return the mesh that a node's shardings name: first those of the results, then those of the operands."""
+        """Return the mesh that the node's shardings name: the first one among the results, then among the operands.
+
+        Returns the default mesh if no sharding names one.
+        """
         shardings = (value.sharding for value in (*node.results, *node.operands))
         return self.mesh_of(next((sharding for sharding in shardings if sharding and sharding.mesh), Sharding(())))
 
     # Names.
 
     def new_name(self, preferred: str) -> str:
-        """Reserve a name, without `%`, that is unique in the function: `preferred` if possible."""
+        """Reserve a name, without `%`, that is unique in the function. It is `preferred` if that is free."""
         taken = self._taken
         if preferred in taken if preferred.isdecimal() and preferred.isascii() else not _NAME.fullmatch(preferred):
             preferred = self._free_number()

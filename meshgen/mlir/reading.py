@@ -1,4 +1,4 @@
-"""The state of reading one module from xDSL: its meshes, types, annotations, and all faults found so far."""
+"""The state of reading one module from xDSL: meshes, types, annotations, and all faults found so far."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _TYPE_HINTS = {
 
 @dataclass(frozen=True)
 class Slot:
-    """An argument (`side` is "in") or a result ("out") of the function that becomes `Module.graph`."""
+    """An argument (`side` is "in") or a result ("out") of the function that becomes the module's graph."""
 
     side: str
     index: int
@@ -42,9 +42,10 @@ class Slot:
 
 @dataclass(frozen=True)
 class Source:
-    """Lookups from xDSL objects to the text: locations, value names, and repeated lines.
+    """Functions that look up in the text: the location of an operation or value, the name of a value, and repeated
+    lines.
 
-    `like` returns the earlier operation that an operation repeats on other values (`alike.py`), or None.
+    `like` returns the operation of the earlier line that an operation's line repeats (`alike.py`), or None.
     """
 
     locate: Callable[[Operation | SSAValue], Location | None] = lambda _: None
@@ -52,7 +53,9 @@ class Source:
     like: Callable[[Operation], Operation | None] = lambda _: None
 
     def with_origins(self, operations: Mapping[Operation, Operation], values: Mapping[SSAValue, SSAValue]) -> Source:
-        """Return a source that resolves derived operations and values, which the text lacks, to their originals."""
+        """Return a source for rewritten operations and values: it looks up the ones in the text that they are derived
+        from.
+        """
 
         def locate(item: Operation | SSAValue) -> Location | None:
             return self.locate(operations.get(item, item) if isinstance(item, Operation) else values.get(item, item))
@@ -66,38 +69,43 @@ class Reading:
 
     Attributes:
         picked: sub-mesh that is one fixed slice of its parent -> the positions of its devices in the parent.
-        shardy: meshes that share devices with each other if they have the same size.
-        reordered: mesh whose device order is dropped -> its device ids, in an order that axes of its host can express.
-        numbering: the reordered mesh whose device numbers operations use; empty for the default mesh.
+        shardy: symbols of meshes that Shardy declares. Two of them share devices if they have the same size.
+        reordered: mesh whose listed device order is not kept -> its device ids, in an order that its host mesh can
+        express.
+        numbering: symbol of the reordered mesh by whose device numbers operations are read; "" for the default mesh.
     """
 
     source: Source
-    dialects: Dialect  # the dialects that the text may use
+    dialects: Dialect  # the dialects whose operations the text may contain
     module: Module = field(default_factory=lambda: Module(NO_MESH, Graph("main")))
     meshes: dict[str, Mesh] = field(default_factory=dict[str, Mesh])
     parents: dict[str, str] = field(default_factory=dict[str, str])  # sub-mesh -> the mesh that it is a part of
     picked: dict[str, Sequence[int]] = field(default_factory=dict[str, Sequence[int]])
-    devices: dict[str, Sequence[int]] = field(default_factory=dict[str, Sequence[int]])  # mesh -> listed device ids
-    single: dict[str, int] = field(default_factory=dict[str, int])  # mesh of one device -> the id of the device
+    # mesh -> device ids that its declaration lists
+    devices: dict[str, Sequence[int]] = field(default_factory=dict[str, Sequence[int]])
+    single: dict[str, int] = field(default_factory=dict[str, int])  # mesh of a single device -> the id of the device
     shardy: list[str] = field(default_factory=list[str])
-    named: set[str] = field(default_factory=set[str])  # meshes that Shardy shardings refer to
-    sound: set[Operation] = field(default_factory=set[Operation])  # operations that were verified without a fault
-    recipes: dict[Operation, Recipe] = field(default_factory=dict[Operation, Recipe])  # conversions to replay
+    named: set[str] = field(default_factory=set[str])  # symbols of the meshes that Shardy shardings name
+    sound: set[Operation] = field(default_factory=set[Operation])  # operations whose verification found no fault
+    # operation -> its nodes, replayed for operations with the same text
+    recipes: dict[Operation, Recipe] = field(default_factory=dict[Operation, Recipe])
     reordered: dict[str, list[int]] = field(default_factory=dict[str, list[int]])
     numbering: str = ""
-    guests: frozenset[str] = frozenset()  # meshes over the devices of another mesh (their host), with other axes
-    refused: dict[str, Diagnostic] = field(default_factory=dict[str, Diagnostic])  # mesh -> why it is unusable
+    # symbols of meshes over the devices of another mesh (the host mesh) with other axes
+    guests: frozenset[str] = frozenset()
+    # symbol of a mesh that cannot be used -> the diagnostic that says why
+    refused: dict[str, Diagnostic] = field(default_factory=dict[str, Diagnostic])
     faults: list[Diagnostic] = field(default_factory=list[Diagnostic])
-    replicas: int = 1  # number of replicas of the program, each of which runs on its own partitions
-    given: Sequence[Mesh] = ()  # the user's meshes
-    is_part: bool = False  # whether this is the module of one mesh of a multi-mesh program
+    replicas: int = 1  # number of replicas of the program; each replica runs on its own set of partitions
+    given: Sequence[Mesh] = ()  # meshes that the user passes to the compiler, outside of the text
+    is_part: bool = False  # whether this is the inner module of one mesh in a multi-mesh program
     _originals: list[Operation] = field(default_factory=list[Operation])
     _unreadable: set[Attribute] = field(default_factory=set[Attribute])
     _types: dict[Attribute, _Decoded] = field(default_factory=dict[Attribute, "_Decoded"])
     _same: dict[int, tuple[Attribute, _Decoded]] = field(default_factory=dict[int, "tuple[Attribute, _Decoded]"])
 
     def originals(self, top: Operation) -> Sequence[Operation]:
-        """Return the operations of the module in order, without those that repeat an earlier operation."""
+        """Return the operations of the module in order, without those whose line repeats an earlier line."""
         if not self._originals:
             self._add_originals(top)
         return self._originals
@@ -115,15 +123,15 @@ class Reading:
         self.refuse([Diagnostic(code, message, hint=hint)], source)
 
     def refuse(self, faults: Iterable[Diagnostic], source: Operation | SSAValue | None, prefix: str = "") -> None:
-        """Record faults that have no location yet at the location of `source`, each only once."""
+        """Record `faults` at the location of `source`, with `prefix` before their messages. Each is recorded only once."""
         loc = None if source is None else self.source.locate(source)
         located = (replace(fault, message=prefix + fault.message, loc=loc) for fault in faults)
         self.faults += [fault for fault in dict.fromkeys(located) if fault not in self.faults]
 
     def declare_mesh(self, symbol: str, mesh: Mesh, source: Operation) -> None:
-        """Add a mesh. Axis sizes that it leaves open are taken from the user's meshes.
+        """Add a mesh. Axis sizes that it leaves open are copied from the user's meshes.
 
-        The first mesh with axes becomes the default. A mesh without axes is only recorded by name.
+        The first mesh with axes becomes the default mesh. A mesh without axes is recorded only under its name.
         """
         for user_mesh in self.given:
             is_match = user_mesh.name in (symbol, DEFAULT_NAME) and set(user_mesh.names) <= set(mesh.names)
@@ -139,34 +147,37 @@ class Reading:
 
     @property
     def known_meshes(self) -> str:
-        """Return the names of the declared meshes, for hints."""
+        """Return a list of the declared meshes as text, for hints in diagnostics."""
         return ", ".join(f"@{name}" for name in self.meshes if name) or "none"
 
     def device_ids(self, symbol: str) -> tuple[int, ...] | None:
-        """Return the device ids of a declared mesh, or None if its declaration has none."""
+        """Return the device ids of a declared mesh, or None if its declaration lists none."""
         ids = (self.single[symbol],) if symbol in self.single else self.devices.get(symbol)
         return None if ids is None else tuple(ids)
 
     @property
     def distinct(self) -> tuple[Mesh, ...]:
-        """Return the meshes that have devices of their own, which excludes sub-meshes."""
+        """Return the meshes that do not consist of devices of another mesh: all except sub-meshes and meshes over a
+        host mesh.
+        """
         return tuple(
             mesh for symbol, mesh in self.meshes.items() if mesh.axes and symbol and symbol not in self.parents
         )
 
     def on(self, symbol: str, sharding: Sharding) -> Sharding:
-        """Name the mesh in a sharding, if different values of the program may be on different meshes."""
+        """Return the sharding with the name of its mesh, if values of the program may be on different meshes."""
         if not self.is_on_several:
             return sharding
         mesh = self.whole(symbol)
         return replace(sharding, mesh=mesh.name) if mesh else sharding
 
     def share_devices(self, partitions: int | None, full_axes: Sequence[tuple[str, Sequence[str]]] = ()) -> None:
-        """Merge meshes over the same devices into one host mesh.
+        """Merge meshes over the same devices: one of them, or a refinement of it, becomes their host mesh.
 
         Args:
             partitions: the number of partitions that the program declares, or None.
-            full_axes: pairs of mesh and axes that must be full axes of the host, which is refined so that they are.
+            full_axes: pairs of a mesh and axes of it. If they are sub-axes of the host, its axes are split so that they
+            are full axes.
         """
         sizes = Counter(self.meshes[symbol].size for symbol in self.shardy)
         equally_large = {symbol for symbol in self.shardy if sizes[self.meshes[symbol].size] > 1}
@@ -190,7 +201,11 @@ class Reading:
             self.module.mesh = mesh
 
     def split_off_submeshes(self, named: Collection[str]) -> None:
-        """Make sub-meshes independent if the program uses no other part of their parent, and they share no devices."""
+        """Make sub-meshes independent meshes if they share no devices and the program uses no other part of their
+        parent.
+
+        `named` are the meshes that the program uses.
+        """
         for whole in dict.fromkeys(self.parents[symbol] for symbol in self.picked):
             parts = [symbol for symbol in named if self.parents.get(symbol) == whole]
             positions = [position for symbol in parts for position in self.picked.get(symbol, ())]
@@ -203,7 +218,7 @@ class Reading:
                 self.module.mesh = self.meshes[parts[0]]
 
     def _replace_by_parts(self, host: str, parts: Sequence[str]) -> None:
-        """Replace a host mesh by one whose axes are refined into these sub-axes."""
+        """Replace a host mesh by a mesh whose axes are split so that each sub-axis in `parts` is a full axis."""
         symbol = f"{host}_replace_by_parts"
         while symbol in self.meshes:
             symbol += "_"
@@ -217,7 +232,7 @@ class Reading:
         self.guests |= {host}
 
     def axes(self, symbol: str, refs: Sequence[str]) -> tuple[str, ...]:
-        """Translate axes of the mesh `symbol` into axes of its host mesh, as shardings use them."""
+        """Translate axes of the mesh `symbol` into axes of its host mesh, over which shardings are stored."""
         if symbol not in self.guests:
             return tuple(refs)
         host = self.parents[symbol]
@@ -230,7 +245,7 @@ class Reading:
 
     @property
     def order(self) -> Sequence[int]:
-        """Return the device ids of the current mesh by position, or () if they are 0, 1, ... or not listed."""
+        """Return the device id at each position of the default mesh, or () if the ids are 0, 1, ... or not listed."""
         ids = self.devices.get(self.module.mesh.name, ())
         if self.numbering:
             renumbering = dict(zip(self.reordered[self.numbering], self._devices_of(self.numbering), strict=True))
@@ -238,28 +253,30 @@ class Reading:
         return () if list(ids) == list(range(len(ids))) else ids
 
     def placed(self, rows: Sequence[Sequence[int]]) -> list[tuple[int, ...]]:
-        """Translate groups of device ids into positions in the current mesh. An unknown id is unchanged."""
+        """Translate groups of device ids into positions in the default mesh. An unknown id is unchanged."""
         positions = {device: position for position, device in enumerate(self.order)}
         return [tuple(positions.get(device, device) for device in row) for row in rows]
 
     @property
     def is_on_several(self) -> bool:
-        """Whether different values may be on different meshes."""
+        """Whether values of the program may be on different meshes."""
         return not self.is_part and self.module.stage in ("import", "materialize") and len(self.distinct) > 1
 
     def whole(self, symbol: str) -> Mesh | None:
-        """Return the mesh of this name, or the mesh that contains it if it is a sub-mesh."""
+        """Return the mesh named `symbol`. For a sub-mesh or a mesh over a host, return the outermost mesh that contains
+        it.
+        """
         while symbol in self.parents:
             symbol = self.parents[symbol]
         return self.meshes.get(symbol)
 
     def mesh_of(self, sharding: Sharding) -> Mesh:
-        """Return the mesh of a sharding."""
+        """Return the mesh that a sharding names, or the default mesh if it names none."""
         return self.meshes.get(sharding.mesh, self.module.mesh) if sharding.mesh else self.module.mesh
 
     @contextmanager
     def over(self, default: Mesh) -> Generator[None]:
-        """Make `default` the default mesh inside the context. A sub-mesh uses the axes of the mesh that contains it."""
+        """Make `default` the default mesh inside the context. For a sub-mesh, the default is the mesh that contains it."""
         outer = self.module.mesh, self.meshes.get("", self.module.mesh)
         self.module.mesh, self.meshes[""] = self.whole(default.name) or default, default
         try:
@@ -269,7 +286,7 @@ class Reading:
 
     @contextmanager
     def numbered_by(self, symbol: str) -> Generator[None]:
-        """Read device numbers of operations as those of mesh `symbol` inside the context; "" changes nothing."""
+        """Inside the context, read device numbers of operations as those of the mesh `symbol`. "" changes nothing."""
         outer = self.numbering
         if symbol:
             self.numbering = symbol if symbol in self.reordered else ""
@@ -279,12 +296,14 @@ class Reading:
             self.numbering = outer
 
     def callee(self, name: str) -> str:
-        """Return the name of the graph of a function, which is converted once per device numbering."""
+        """Return the name of the graph of the function `name`. A function has one graph per device numbering of its
+        callers.
+        """
         return f"{name}@{self.numbering}" if self.numbering else name
 
     def annotate(self, slot: Slot, annotation: Annotation) -> None:
         """Set the annotation of an argument or result. Reports a fault if the sharding does not fit its type."""
-        # The annotation describes the global value.
+        # From stage `partition` on, types are local, whereas the annotation describes the global value.
         is_local = STAGES.index(self.module.stage) >= STAGES.index("partition")
         shape = (None,) * slot.type.rank if is_local else slot.type.shape
         wrong = annotation.sharding.faults(shape, self.mesh_of(annotation.sharding))
@@ -296,15 +315,22 @@ class Reading:
         table[slot.index] = annotation
 
     def type(self, attribute: Attribute, source: Operation | SSAValue | None = None) -> TensorType:
-        """Return the tensor type of an xDSL type; a scalar is 0-d, an index i64. Reports unsupported types at `source`."""
+        """Return the tensor type of an xDSL type: a scalar is 0-d, and an index is i64. Reports unsupported types at
+        `source`.
+        """
         return self._decoded(attribute, source)[0]
 
     def is_readable(self, attribute: Attribute) -> bool:
-        """Whether no fault was reported for this type. Values of unsupported types are refused at their definition."""
+        """Whether no fault was reported for this type. A value of an unsupported type causes one fault, at its
+        definition.
+        """
         return attribute not in self._unreadable
 
     def sharding(self, attribute: Attribute, source: Operation | SSAValue | None = None) -> Sharding | None:
-        """Decode the sharding in a tensor type's encoding, if it has one. Reports each fault at `source` once."""
+        """Decode the sharding in the encoding of a tensor type, or return None if it has none.
+
+        Reports each fault at `source`, only once.
+        """
         kind, encoding = self._decoded(attribute)
         if encoding is None:
             return None
@@ -319,7 +345,10 @@ class Reading:
         return sharding
 
     def _decoded(self, attribute: Attribute, source: Operation | SSAValue | None = None) -> _Decoded:
-        """Decode a type, with a cache by identity: each spelling is parsed into one object, and hashing a type is slow."""
+        """Return the tensor type of an xDSL type, and its encoding.
+
+        Cached by object identity: the parser makes one object per spelling of a type, and hashing a type is slow.
+        """
         if (cached := self._same.get(id(attribute))) is not None:
             return cached[1]
         if (decoded := self._types.get(attribute)) is None:

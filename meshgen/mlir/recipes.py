@@ -1,7 +1,7 @@
-"""Replay of converted nodes for operations that repeat an earlier line on other values (`alike.py`).
+"""Replay of converted nodes: an operation that repeats an earlier line (`alike.py`) gets copies of that line's nodes.
 
-%7 = chlo.square %5 : tensor<4xf32> -> tensor<4xf32>       multiply(5, 5)
-%9 = chlo.square %8 : tensor<4xf32> -> tensor<4xf32>       multiply(8, 8)
+%7 = chlo.square %5 : tensor<4xf32> -> tensor<4xf32>       multiply(%5, %5)
+%9 = chlo.square %8 : tensor<4xf32> -> tensor<4xf32>       multiply(%8, %8)
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from meshgen.spec import Sharding
 
 
 class _Step(NamedTuple):
-    """A node of a recipe: the indices of its operands, and the type, sharding and name of each result."""
+    """A node of a recipe: the indices of its operands among the recipe's values, and the type, sharding and name of
+    each result.
+    """
 
     op: str
     operands: tuple[int, ...]
@@ -27,16 +29,18 @@ class _Step(NamedTuple):
 
 
 class Recipe(NamedTuple):
-    """The nodes of one converted operation. Values have indices: first its operands, then the results of the nodes."""
+    """The nodes of one converted operation. Values are numbered: first its operands, then the results of the nodes in
+    order.
+    """
 
     steps: tuple[_Step, ...]
     result: int
 
     @classmethod
     def of(cls, nodes: Sequence[Node], operands: Sequence[Value], result: Value) -> Self | None:
-        """Record the nodes that compute `result` from `operands`.
+        """Record `nodes`, which compute `result` from `operands`.
 
-        Returns None if they have regions, options, shardings or captured values.
+        Returns None if they have regions, options or shardings, or use values other than `operands`.
         """
         indices, count = {value: index for index, value in enumerate(operands)}, len(operands)
         steps: list[_Step] = []
@@ -56,7 +60,9 @@ class Recipe(NamedTuple):
         return cls(tuple(steps), indices[result]) if result in indices else None
 
     def follow(self, operands: Sequence[Value], loc: Location | None, graph: Graph) -> Value:
-        """Append the nodes to `graph` with other operands and a new location. Returns the result."""
+        """Append copies of the nodes to `graph`, on the operands `operands` and at the location `loc`. Returns the
+        result.
+        """
         values = [*operands]
         for op, operand_indices, kinds, attrs, notes in self.steps:
             results = [Value(kind, name, sharding, loc) for kind, sharding, name in kinds]

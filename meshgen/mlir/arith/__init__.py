@@ -1,1 +1,1 @@
-"""Upstream's arithmetic dialects: arith, math, index, affine."""
+"""Readers of upstream's arithmetic dialects: arith, math, index and affine."""

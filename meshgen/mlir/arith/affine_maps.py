@@ -24,7 +24,9 @@ _ROUNDED = {AffineBinaryOpKind.FloorDiv: "floordivsi", AffineBinaryOpKind.CeilDi
 
 
 def mapped(builder: Builder, op: Operation, operands: Sequence[Value]) -> Value:
-    """Compute the result of `affine.apply`, `affine.min` or `affine.max`, the last two over all results of the map."""
+    """Emit `affine.apply`, `affine.min` or `affine.max`; the last two return the minimum or maximum of all results of
+    the map.
+    """
     map = op.properties["map"]
     assert isinstance(map, AffineMapAttr)
     results = [_affine_value(builder, expression, operands, map.data.num_dims) for expression in map.data.results]
@@ -35,7 +37,7 @@ def mapped(builder: Builder, op: Operation, operands: Sequence[Value]) -> Value:
 
 
 def _affine_value(builder: Builder, expression: AffineExpr, operands: Sequence[Value], dims: int) -> Value:
-    """Compute an affine expression. The first `dims` operands are its dims, the others its symbols."""
+    """Emit an affine expression. The first `dims` operands are the values of its dims, the others those of its symbols."""
     if isinstance(expression, AffineConstantExpr):
         return builder.constant(expression.value, TensorType((), "i64"))
     if isinstance(expression, AffineDimExpr):

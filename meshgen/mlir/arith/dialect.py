@@ -1,4 +1,6 @@
-"""The dialects arith, math, index and affine, which share the importer of element-wise operations. `mlir/upstream` prints them."""
+"""The dialects arith, math, index and affine: they share one importer of element-wise operations. `mlir/upstream`
+prints them.
+"""
 
 from __future__ import annotations
 

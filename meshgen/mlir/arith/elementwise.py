@@ -1,8 +1,8 @@
 """Conversion of element-wise operations of arith, math, linalg and tosa.
 
-The same functions serve whole tensors and the scalars of a `linalg` body. There a scalar is a tensor over the loops
-that it
-depends on, or a 0-d tensor, which is broadcast when combined with others.
+The same functions convert operations on whole tensors and operations on the scalars in the body of a linalg operation.
+Such a scalar becomes a tensor with one dim per loop that it depends on. A scalar that depends on no loop stays 0-d, and
+is broadcast when an operation combines it with a larger tensor.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ NODES = {
     "divf": "divide", "divsi": "divide", "remf": "remainder", "remsi": "remainder", "powf": "power", "ipowi": "power", "atan2": "atan2",
     "maximumf": "maximum", "maxsi": "maximum", "minimumf": "minimum", "minsi": "minimum", "andi": "and", "ori": "or", "xori": "xor",
     "shli": "shift_left", "shrsi": "shift_right_arithmetic", "shrui": "shift_right_logical",
-    # Names of tosa:
+    # Operation names of tosa:
     "abs": "abs", "clz": "count_leading_zeros", "sigmoid": "logistic", "logical_not": "not", "bitwise_not": "not",
     "add": "add", "sub": "subtract", "intdiv": "divide", "pow": "power", "maximum": "maximum", "minimum": "minimum",
     "bitwise_and": "and", "bitwise_or": "or", "bitwise_xor": "xor", "logical_and": "and", "logical_or": "or", "logical_xor": "xor",
     "logical_left_shift": "shift_left", "logical_right_shift": "shift_right_logical",
 }  # fmt: skip
-# Booleans are integers modulo 2; as a signed number, true is -1.
+# Operations on booleans, which are integers modulo 2. As a signed number, true is -1, so `maxsi` is `and`.
 OF_BITS = {"addi": "xor", "subi": "xor", "muli": "and", "maxsi": "and", "minsi": "or", "maxui": "or", "minui": "and"}
 COMPARE = {
     "eq": "EQ", "ne": "NE", "slt": "LT", "sle": "LE", "sgt": "GT", "sge": "GE", "ult": "LT", "ule": "LE", "ugt": "GT",
     "uge": "GE", "oeq": "EQ", "ogt": "GT", "oge": "GE", "olt": "LT", "ole": "LE", "une": "NE",
 }  # fmt: skip
-# predicate -> ordered opposite, whose negation is also true for unordered operands
+# Unordered float comparison -> the opposite ordered comparison. Its negation is true also if an operand is NaN.
 OPPOSITE = {"ugt": "LE", "uge": "LT", "ult": "GE", "ule": "GT"}
 TOSA_COMPARE = {"equal": "EQ", "greater": "GT", "greater_equal": "GE"}
 PREDICATES = {
@@ -53,7 +53,7 @@ PREDICATES = {
 
 
 def apply_operation(builder: Builder, op: Operation, operands: Sequence[Value]) -> list[Value] | None:
-    """Emit an element-wise operation on these operands. Returns its results, or None for an unknown operation."""
+    """Emit the element-wise operation `op` on `operands`. Returns its results, or None if the operation is unknown."""
     name = mnemonic(op)
     _check_rounding(builder, op)
     if name in OF_BITS and operands[0].type.dtype == "i1":
@@ -67,7 +67,7 @@ def apply_operation(builder: Builder, op: Operation, operands: Sequence[Value]) 
 
 
 def _check_rounding(builder: Builder, op: Operation) -> None:
-    """Report a fault for any rounding mode but to-nearest-even. The generic form has the number of the mode."""
+    """Report a fault for any rounding mode except to-nearest-even. In the generic form, the mode is an integer."""
     mode = op.properties.get("roundingmode")
     mode_number = scalar_of(mode)
     word = string_of(mode)
@@ -79,7 +79,7 @@ def _check_rounding(builder: Builder, op: Operation) -> None:
 
 
 def constant(builder: Builder, op: Operation, operands: Sequence[Value]) -> Value:
-    """Emit the value of `arith.constant`."""
+    """Emit the constant of `arith.constant`."""
     value, kind = op.properties["value"], builder.importer.type(op.results[0])
     if isinstance(value, DenseElements):
         return builder.lazy("constant", [], kind, value=value.data.array)
@@ -87,7 +87,7 @@ def constant(builder: Builder, op: Operation, operands: Sequence[Value]) -> Valu
 
 
 def _cast(builder: Builder, op: Operation, operands: Sequence[Value]) -> Value:
-    """Emit a conversion. Unsigned conversions go through the unsigned type of the same width."""
+    """Emit a cast. A cast of unsigned integers bitcasts to or from the unsigned type of the same width."""
     (value,), name = operands, mnemonic(op)
     dtype = builder.importer.type(op.results[0]).dtype
     source = value.type.dtype
@@ -95,20 +95,22 @@ def _cast(builder: Builder, op: Operation, operands: Sequence[Value]) -> Value:
         return counted
     if name == "bitcast":
         return builder.bits(value, dtype)
-    # truncation keeps the last bit; it does not compare with 0
+    # A truncation to i1 keeps the lowest bit, whereas `convert` would compare with 0.
     if dtype == "i1" and source.startswith("i") and source != dtype:
         value = builder.apply("and", value, builder.constant(1, value.type.with_shape(())))
     if name in ("extui", "uitofp", "index_castui") and source != "i1":
         value = builder.bits(value, f"u{source}")
     if name in ("extui", "fptoui", "index_castui") and dtype != "i1":
         return builder.bits(builder.convert(value, f"u{dtype}"), dtype)
-    if name in ("extsi", "sitofp", "index_cast") and source == "i1":  # a set signed bit is -1
+    if name in ("extsi", "sitofp", "index_cast") and source == "i1":  # As a signed number, true is -1.
         return builder.apply("negate", builder.convert(value, dtype))
     return builder.convert(value, dtype)
 
 
 def _iota_as(builder: Builder, value: Value, dtype: str) -> Value | None:
-    """Numbers of loops in another element type, counted in that; None for other values."""
+    """Return an `iota` with element type `dtype` if `value` is an `iota`, which saves a conversion. Returns None for
+    other values.
+    """
     producer = next((node for node in reversed(builder.importer.graph.nodes) if value in node.results), None)
     if producer is None or producer.op != "iota":
         return None
@@ -116,7 +118,7 @@ def _iota_as(builder: Builder, value: Value, dtype: str) -> Value | None:
 
 
 def predicate_of(op: Operation) -> str:
-    """Return the name of a comparison's predicate. The generic form has its number."""
+    """Return the name of the predicate of the comparison `op`. In the generic form, the predicate is an integer."""
     predicate = op.properties.get("predicate")
     words = PREDICATES.get(mnemonic(op), ())
     if isinstance(predicate, StringAttr):
@@ -159,7 +161,7 @@ def _tosa_compare(builder: Builder, op: Operation, operands: Sequence[Value]) ->
 
 
 def _rounded_shift(builder: Builder, op: Operation, operands: Sequence[Value]) -> Value:
-    """Emit `tosa.arithmetic_right_shift`. With rounding, the last bit that is shifted out is added."""
+    """Emit `tosa.arithmetic_right_shift`. With `round`, add the last bit that is shifted out to the result."""
     value, amount = operands
     shifted = builder.apply("shift_right_arithmetic", value, amount)
     if not scalar_of(op.properties.get("round")):
@@ -172,7 +174,7 @@ def _rounded_shift(builder: Builder, op: Operation, operands: Sequence[Value]) -
 
 
 def scaled(builder: Builder, op: Operation, value: Value, factor: Value, shift: Value) -> Value:
-    """Emit value * factor / 2^shift for 64-bit integers, with the operation's rounding mode."""
+    """Emit `value * factor / 2^shift` on 64-bit integers, rounded as the attributes of `op` say."""
     one = builder.constant(1, TensorType((), "i64"))
     half = builder.apply("shift_left", *builder.together([one, builder.apply("subtract", shift, one)]))
     is_double = string_of(op.properties.get("rounding_mode")) == "DOUBLE_ROUND"
@@ -206,11 +208,13 @@ SPECIAL: dict[str, Callable[[Builder, Operation, Sequence[Value]], Value]] = {
     **dict.fromkeys(("extf", "truncf", "extsi", "extui", "trunci", "sitofp", "uitofp", "fptosi", "fptoui",
                      "index_cast", "index_castui", "bitcast"), _cast),
 }  # fmt: skip
-"""Mnemonic -> function that emits an operation which also needs its attributes or types."""
+"""Functions that emit an operation for which the mnemonic and the operands are not enough, by mnemonic."""
 
 
 def elementwise(builder: Builder, *operands: Value) -> Sequence[Value]:
-    """Emit an operation of arith or math on tensors or scalars outside of `linalg` bodies."""
+    """Emit the arith or math operation `builder.source` on tensors or scalars outside of the body of a linalg
+    operation.
+    """
     results = apply_operation(builder, builder.source, operands)
     if results is None:
         raise Refused("MG0103", "not supported here")

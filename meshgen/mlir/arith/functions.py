@@ -1,4 +1,4 @@
-"""Expansions of arith and math functions that StableHLO lacks into StableHLO's operations."""
+"""Expansions of functions of arith and math that StableHLO lacks into StableHLO operations."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ def _scalar(builder: Builder, number: float, like: Value) -> Value:
 
 
 def one(function: Callable[..., Value]) -> Function:
-    """Wrap a function with one result so that it returns a list."""
+    """Wrap a function that returns a single result so that it returns a list."""
     return lambda builder, operands: [function(builder, *operands)]
 
 
 def ignoring_nan(builder: Builder, kind: str, left: Value, right: Value) -> Value:
-    """Emit the maximum or minimum of two values, where a NaN loses against a number."""
+    """Emit the maximum or minimum (`kind`) of two values. If one of them is NaN, the result is the other."""
     left, right = builder.together([left, right])
     both = builder.apply(kind, left, right)
     rest = builder.select(builder.compare("NE", right, right), left, both)
@@ -49,7 +49,7 @@ def _copysign(builder: Builder, x: Value, sign: Value) -> Value:
 
 
 def _cttz(builder: Builder, x: Value) -> Value:
-    """Count the bits below the lowest set bit."""
+    """Emit the number of trailing zeros: the number of bits below the lowest set bit."""
     below = builder.apply("and", builder.apply("not", x), builder.apply("subtract", x, _scalar(builder, 1, x)))
     return builder.apply("popcnt", below)
 
@@ -68,7 +68,10 @@ def _is_infinite(builder: Builder, x: Value) -> Value:
 def _adjusted_quotient(
     builder: Builder, x: Value, y: Value, corrects: Callable[[Value, Value], Value], step: str
 ) -> Value:
-    """Emit a truncated quotient, adjusted by one `step` if there is a remainder for which `corrects` holds."""
+    """Emit `x / y`, truncated, then adjusted by 1 where the remainder is nonzero and `corrects(remainder, y)` is true.
+
+    `step` is "add" or "subtract".
+    """
     quotient, remainder = builder.apply("divide", x, y), builder.apply("remainder", x, y)
     is_off = builder.apply("and", builder.compare("NE", remainder, _scalar(builder, 0, x)), corrects(remainder, y))
     return builder.apply(step, quotient, builder.convert(is_off, x.type.dtype))
@@ -100,8 +103,9 @@ def _opposite_signs(builder: Builder, x: Value, y: Value) -> Value:
 
 
 def _extended_product(unsigned: str) -> Function:
-    """Return a function that emits the low and high halves of a product. 64-bit integers are unsupported: no wider type
-    exists.
+    """Return a function that emits the low and high halves of an integer product.
+
+    `unsigned` is "u" or "". 64-bit integers are unsupported, since there is no wider type.
     """
 
     def product(builder: Builder, operands: Sequence[Value]) -> list[Value]:

@@ -15,9 +15,7 @@ from meshgen.mlir.text_operation import TextOperation, define
 
 
 class Constant(TextOperation):
-    """A constant, such as `arith.constant 1.0 : f32`, `arith.constant dense<0> : tensor<4xi32>` or `arith.constant
-    true`.
-    """
+    """An operation with a constant, such as `arith.constant 1.0 : f32` or `arith.constant dense<0> : tensor<4xi32>`."""
 
     @classmethod
     def read(cls, parser: TextParser) -> Self:
@@ -30,7 +28,7 @@ class Constant(TextOperation):
 
 
 class OfIndices(Plain):
-    """An op on indices, written without types: `%a, %b`."""
+    """An operation on indices, whose types the text omits: `index.add %a, %b`."""
 
     @classmethod
     def read(cls, parser: TextParser) -> Self:
@@ -40,7 +38,7 @@ class OfIndices(Plain):
 
 
 class IndexCompare(OfIndices):
-    """A comparison of indices: `slt(%a, %b)`."""
+    """A comparison of indices: `index.cmp slt(%a, %b)`."""
 
     @classmethod
     def _head(cls, parser: TextParser) -> tuple[list[UnresolvedOperand], dict[str, Attribute]]:
@@ -50,7 +48,7 @@ class IndexCompare(OfIndices):
 
 
 class IndexConstant(TextOperation):
-    """An index or boolean constant: `3` or `true`."""
+    """An index or boolean constant: `index.constant 3` or `index.bool.constant true`."""
 
     @classmethod
     def read(cls, parser: TextParser) -> Self:
@@ -60,7 +58,7 @@ class IndexConstant(TextOperation):
 
 
 class Mapped(TextOperation):
-    """An affine map applied to indices: `affine_map<(d0)[s0] -> (d0 + s0)>(%i)[%s]`."""
+    """An affine map applied to indices: `affine.apply affine_map<(d0)[s0] -> (d0 + s0)>(%i)[%s]`."""
 
     @classmethod
     def read(cls, parser: TextParser) -> Self:
@@ -75,7 +73,8 @@ class Mapped(TextOperation):
         return cls.of(operands, [IndexType()], parser.parse_optional_attr_dict(), {"map": map})
 
 
-FLAGS = "fastmath?: any, overflowFlags?: any, roundingmode?: string|integer"  # fast-math and overflow flags are ignored
+# Fast-math and overflow flags are parsed and ignored.
+FLAGS = "fastmath?: any, overflowFlags?: any, roundingmode?: string|integer"
 _PREDICATE = f"predicate: string|integer, {FLAGS}"
 ARITH = (
     *define(Constant, "arith", {"0 -> 1 <value: number|elements>": "constant"}),

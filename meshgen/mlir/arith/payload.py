@@ -1,4 +1,4 @@
-"""Shared helpers of the importers of upstream's dialects: a node builder, and importers made from functions."""
+"""Helpers for the importers of all dialects: `Builder`, which emits nodes, and importers that are made from functions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ MOVEMENT = ("constant", "broadcast_in_dim", "convert", "reshape", "transpose", "
 
 
 class Builder(GraphBuilder):
-    """A node builder for the conversion of one operation: each node gets its location and discardable attributes."""
+    """A builder of the nodes into which one operation is converted.
+
+    Each node gets the location and the discardable attributes of the operation `source`.
+    """
 
     def __init__(self, importer: Importer, source: Operation) -> None:
         super().__init__(importer.graph)
@@ -39,15 +42,15 @@ class Builder(GraphBuilder):
         return self.importer.type(self.source.results[0])
 
     def attribute(self, name: str) -> Attribute | None:
-        """Return a property of the operation, or None."""
+        """Return the property `name` of the operation, or None if it is missing."""
         return self.source.properties.get(name)
 
     def number(self, name: str) -> float | int | None:
-        """Return the value of an integer or float property, or None."""
+        """Return the value of an integer or float property, or None if it is missing."""
         return scalar_of(self.attribute(name))
 
     def word(self, name: str) -> str:
-        """Return the value of a string property, or ""."""
+        """Return the value of a string property, or "" if it is missing."""
         return string_of(self.attribute(name))
 
     def integers(self, name: str, default: Sequence[int] = ()) -> tuple[int, ...]:
@@ -58,21 +61,25 @@ class Builder(GraphBuilder):
     def append(self, op: str, operands: Sequence[Value], types: Sequence[TensorType], attrs: Mapping[str, Any],
                regions: tuple[Graph, ...] = (), notes: Notes = NO_NOTES) -> list[Value]:  # fmt: skip
         results = self.importer.emit(op, operands, types, attrs, self.source, regions)
-        if op in MOVEMENT:  # An option applies to the computation, not to data movement.
+        # The user's sharding option of an operation applies to its computation, not to the data movement around it.
+        if op in MOVEMENT:
             self.importer.graph.nodes[-1].option = None
         if notes is not NO_NOTES:
             self.importer.graph.nodes[-1].notes = notes
         return results
 
     def lazy(self, op: str, operands: Sequence[Value], result: TensorType, /, **attrs: Any) -> Value:
-        """Emit a node that `drop_lazy` removes again if its result is unused."""
+        """Emit a node that `drop_lazy` removes if no node uses its result."""
         value = self.emit(op, operands, result, **attrs)
         node = self.importer.graph.nodes[-1]
         node.notes = replace(node.notes, lazy=True)
         return value
 
     def constant(self, number: float, kind: TensorType) -> Value:
-        """Emit a splat constant. Reports a fault for an integer beyond 64 bits, which indices and maps may contain."""
+        """Emit a splat constant. Reports a fault if `number` is an integer of more than 64 bits.
+
+        MLIR allows such integers in indices and affine maps.
+        """
         if isinstance(number, int) and not -(1 << 63) <= number < 1 << 64:
             self.importer.fault("MG0104", f"{self.source.name}: {number} does not fit into 64 bits", self.source)
             number = 0
@@ -83,11 +90,13 @@ class Builder(GraphBuilder):
         return self.lazy("constant", [], kind, value=array)
 
     def bits(self, value: Value, dtype: str) -> Value:
-        """Bitcast to another element type of the same width. Booleans, which have no unsigned type, are unchanged."""
+        """Bitcast `value` to another element type of the same width. A boolean is unchanged: there is no unsigned
+        boolean type.
+        """
         return super().bits(value, dtype) if dtype in DTYPES else value
 
     def broadcast(self, value: Value, shape: Sequence[int | None], dims: Sequence[int] = ()) -> Value:
-        """Broadcast a value to `shape`; `dims` are the dims of `shape` that correspond to its own."""
+        """Broadcast `value` to `shape`: dim i of `value` becomes dim `dims[i]` of the result."""
         if value.type.shape == tuple(shape) and list(dims) == list(range(len(shape))):
             return value
         return self.lazy("broadcast_in_dim", [value], value.type.with_shape(shape), dims=tuple(dims))
@@ -100,7 +109,7 @@ class Builder(GraphBuilder):
         return self.lazy("convert", [dynamic_size], TensorType((), "i64"))
 
     def listed(self, entries: Sequence[int | Value]) -> Value:
-        """Combine integers and 0-d values into a 1-d i64 tensor."""
+        """Concatenate integers and 0-d values into a 1-d i64 tensor."""
         kind = TensorType((len(entries),), "i64")
         if all(isinstance(entry, int) for entry in entries):
             return self.lazy("constant", [], kind, value=np.array(entries, np.int64))
@@ -112,13 +121,15 @@ class Builder(GraphBuilder):
         return self.lazy("concatenate", parts, kind, dim=0)
 
     def filled(self, value: Value, kind: TensorType, sizes: Sequence[int | Value]) -> Value:
-        """Fill a tensor with a 0-d value; `kind` has the static sizes, and `sizes` all of them."""
+        """Broadcast the 0-d `value` to the type `kind`. `sizes` has all sizes, including those that are dynamic in
+        `kind`.
+        """
         if None not in kind.shape:
             return self.broadcast(value, kind.shape)
         return self.lazy("dynamic_broadcast_in_dim", [value, self.listed(sizes)], kind, dims=())
 
     def together(self, values: Sequence[Value]) -> list[Value]:
-        """Broadcast 0-d values to the shape of the others."""
+        """Broadcast the 0-d values among `values` to the shape of the values of higher rank."""
         shape = next((value.type.shape for value in values if value.type.rank), ())
         return [value if value.type.rank or not shape else self.broadcast(value, shape) for value in values]
 
@@ -134,7 +145,7 @@ class Builder(GraphBuilder):
         return self.bits(self.apply(op, *(self.bits(x, f"u{dtype}") for x in operands)), dtype)
 
     def reshape(self, value: Value, shape: Sequence[int | None]) -> Value:
-        """Reshape a value, unless it already has this shape."""
+        """Reshape `value` to `shape`, unless it already has this shape."""
         kind = value.type.with_shape(shape)
         return value if kind == value.type else self.lazy("reshape", [value], kind)
 
@@ -153,13 +164,16 @@ class Builder(GraphBuilder):
 
     def gather(self, table: Value, indices: Value, dims: Sequence[int], vector: int, batch: Sequence[int] = (),
                sizes: Sequence[int] | None = None, result: TensorType | None = None) -> Value:  # fmt: skip
-        """Gather slices at indices into `dims`: result[indices[:vector], remaining dims of the table].
+        """Gather slices of `table`: the index tuples in `indices` are positions in the dims `dims` of the table.
+
+        The result has the shape [index dims, remaining dims of the table].
 
         Args:
-            vector: the dim of `indices` that holds one index for each of `dims`, or its rank if there is a single
-            index.
+            vector: the dim of `indices` that holds an index tuple. It equals the rank of `indices` if `dims` has one
+            entry.
             batch: batch dims of the table, which correspond to the first dims of `indices`.
-            sizes: the slice size along each dim of the table; the full size by default.
+            sizes: the slice size along each dim of the table; by default, slices have the full size of the remaining
+            dims.
         """
         collapsed = {*dims, *batch}
         slices = tuple(1 if d in collapsed else size for d, size in enumerate(sizes or table.type.sizes))
@@ -172,7 +186,9 @@ class Builder(GraphBuilder):
 
     def replaced(self, table: Value, indices: Value, rows: Value, dims: Sequence[int], vector: int,
                  batch: Sequence[int] = ()) -> Value:  # fmt: skip
-        """Replace the slices of `table` at unique indices into `dims` by `rows`: the inverse of `gather`."""
+        """Return `table` with the slices at `indices` replaced by `rows`: the inverse of `gather`. The indices must be
+        unique.
+        """
         attrs = {
             "update_window_dims": tuple(range(vector, rows.type.rank)), "inserted_window_dims": tuple(dims), "input_batching_dims": tuple(batch),
             "scatter_indices_batching_dims": tuple(range(len(batch))), "scatter_dims_to_operand_dims": tuple(dims), "index_vector_dim": vector,
@@ -183,12 +199,12 @@ class Builder(GraphBuilder):
         return self.append("scatter", [table, indices, rows], [table.type], attrs, (region,))[0]
 
     def entry(self, table: np.ndarray[Any, Any], dtype: str, index: Value) -> Value:
-        """Emit the element of a constant 1-d table at a dynamic index."""
+        """Emit element `index` of the constant 1-d `table`, as a 0-d value."""
         listed = self.emit("constant", [], TensorType(table.shape, dtype), value=table)
         return self.reshape(self.emit("dynamic_slice", [listed, index], TensorType((1,), dtype), slice_sizes=(1,)), ())
 
     def process_index(self, axes: Sequence[str]) -> Value:
-        """Emit the i32 position of the device in its group along these mesh axes."""
+        """Emit the position of the device in its group over the mesh axes `axes`, as an i32."""
         return self.emit("process_index", [], TensorType((), "i32"), axes=tuple(axes))
 
     def compare(self, direction: str, left: Value, right: Value) -> Value:
@@ -207,9 +223,9 @@ Compute = Callable[..., Value | Sequence[Value]]
 
 
 def computed(compute: Compute) -> ImportOp:
-    """Return an importer that binds the results of an operation to `compute(builder, *operands)`.
+    """Return an importer that binds the results of an operation to those of `compute(builder, *operands)`.
 
-    Only tensors and scalars are passed as operands, not tosa's shapes.
+    Operands that are neither tensors nor scalars, such as the shapes of tosa, are not passed.
     """
 
     def import_computed(importer: Importer, op: Operation) -> None:
@@ -221,14 +237,16 @@ def computed(compute: Compute) -> ImportOp:
 
 
 def all_computed(dialect: str, functions: Mapping[str, Compute]) -> dict[str, ImportOp]:
-    """Return importers by operation name, given `Compute` functions by mnemonic."""
+    """Return importers by operation name, made from the `Compute` functions in `functions`, which are keyed by
+    mnemonic.
+    """
     return {f"{dialect}.{mnemonic}": computed(function) for mnemonic, function in functions.items()}
 
 
 def lifted(builder: Builder, body: Graph, operands: Sequence[Value]) -> Value | str:
-    """Apply a region of scalar operations to whole arrays of one shape.
+    """Apply the region `body`, which computes on scalars, element-wise to `operands`, whole arrays of the same shape.
 
-    Returns the result, or the name of an unsupported op.
+    Returns the result, or the name of an op in the region that is not element-wise.
     """
     shape = operands[0].type.shape
     values = dict(zip(body.inputs, operands, strict=True))
@@ -246,7 +264,9 @@ def lifted(builder: Builder, body: Graph, operands: Sequence[Value]) -> Value | 
 
 
 def mnemonic(op: Operation) -> str:
-    """Return the name without the dialect. An index operation is named like its arith equivalent."""
+    """Return the operation's name without the dialect. An operation of the dialect index gets the name of its arith
+    equivalent.
+    """
     dialect, _, name = op.name.partition(".")
     return AS_ARITH.get(name, name) if dialect == "index" else name
 
@@ -257,7 +277,7 @@ def scalar_of(attribute: Attribute | None) -> float | int | None:
 
 
 def fill_number(value: SSAValue) -> float | int | None:
-    """Return the number that a splat value consists of, or None for other values."""
+    """Return the number with which a tensor is filled, or None if `value` is not known to be filled with a number."""
     owner = value.owner
     if not isinstance(owner, Operation):
         return None
@@ -273,7 +293,7 @@ def fill_number(value: SSAValue) -> float | int | None:
 
 
 def drop_lazy(graph: Graph) -> None:
-    """Remove the lazy nodes whose results are unused, and the marks of the others."""
+    """Remove the lazy nodes (`Builder.lazy`) whose results are unused, and turn the others into ordinary nodes."""
     used = set(graph.outputs)
     kept: list[Node] = []
     for node in reversed(graph.nodes):

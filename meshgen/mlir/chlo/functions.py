@@ -1,6 +1,6 @@
-"""CHLO functions that StableHLO lacks, and element-wise operations with implicit broadcasts.
+"""Importers of CHLO functions that StableHLO lacks, and of element-wise operations with implicit broadcasts.
 
-A function that is also a graph op becomes one node; other functions are expanded into StableHLO's operations.
+A function becomes one node if the graph has an op for it, and several StableHLO operations otherwise.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def _real_and_imag(builder: Builder, x: Value) -> list[Value]:
 
 
 def _atan(builder: Builder, z: Value) -> Value:
-    """Emit atan; for complex numbers as -i atanh(iz), which is exact also near the poles at i and -i."""
+    """Emit atan. For complex numbers this is `-i atanh(iz)`, which is accurate also near the poles at i and -i."""
     if not is_complex(z.type.dtype):
         return builder.apply("atan2", z, builder.constant(1, z.type))
     real, imaginary = _real_and_imag(builder, z)
@@ -76,7 +76,7 @@ def _conj(builder: Builder, x: Value) -> Value:
 
 
 def _is_infinity(sign: int) -> Compute:
-    """Return a function that compares with +infinity (`sign` 1), -infinity (-1) or either (0)."""
+    """Return a function that compares its operand with infinity: +inf if `sign` is 1, -inf if -1, and both if 0."""
 
     def is_infinity(builder: Builder, x: Value) -> Value:
         value = x if sign else builder.apply("abs", x)
@@ -100,7 +100,8 @@ def _constant_like(builder: Builder, x: Value) -> Value:
     raise Refused("MG0104", "expected a number as its value")
 
 
-_WRITTEN: dict[str, dict[str, Compute]] = {  # signature -> expansions by mnemonic
+# Expansions of functions that have no op: operation signature -> mnemonic -> function that emits the nodes.
+_WRITTEN: dict[str, dict[str, Compute]] = {
     "1 -> 1": {
         "atan": _atan, "conj": _conj, "square": lambda builder, x: builder.apply("multiply", x, x),
         "tan": lambda builder, x: builder.apply("tan", x),
@@ -115,9 +116,10 @@ _FUNCTIONS = define(HloOperation, "chlo", {line: " ".join(functions) for line, f
 
 
 def _broadcast_elementwise(builder: Builder, *operands: Value) -> Value:
-    """Broadcast the operands to the result's shape and apply the op.
+    """Broadcast the operands to the result's shape and emit the element-wise op.
 
-    Missing dims are the major ones unless `broadcast_dimensions` lists dims.
+    Operands of lower rank get new leading dims, unless `broadcast_dimensions` says to which result dims their dims
+    belong.
     """
     result, attrs = builder.result, values_of(builder.source)
     listed_dims, rank = attrs.pop("dims"), builder.result.rank
@@ -135,7 +137,7 @@ def _broadcast_elementwise(builder: Builder, *operands: Value) -> Value:
     return builder.emit(builder.source.name.removeprefix("chlo.broadcast_"), values, result, **attrs)
 
 
-# CHLO has its own enums, `#chlo<comparison_direction EQ>`. Those of StableHLO are accepted too.
+# CHLO has its own enums, such as `#chlo<comparison_direction EQ>`. The enums of StableHLO are accepted too.
 _DIRECTION = word("comparison_direction", ChloDirection, "direction")
 _KIND = word("compare_type", ChloType, "compare_type", is_required=False)
 _WORDS = (

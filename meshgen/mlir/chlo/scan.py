@@ -1,8 +1,7 @@
 """Importer of `chlo.scan`, a sequential loop over slices along one dim, with carried values.
 
-The region maps a slice of each input and the carried values to a slice of each output and the new carried values.
-Cumulative
-sums, products, maxima and minima become a `reduce_window`, which needs no loop; other scans become a `while`.
+The region maps a slice of each input and the carried values to a slice of each output and the next carried values.
+A cumulative sum, product, maximum or minimum becomes a `reduce_window`, without a loop. Other scans become a `while`.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ class Scan(TextOperation):
 
 
 class _Site(NamedTuple):
-    """A parsed scan: it runs `steps` iterations along `dim` over `inputs`, with carried values that start as `inits`."""
+    """A parsed scan: it runs `steps` iterations along `dim` over `inputs`, with the initial carried values `inits`."""
 
     importer: Importer
     operation: Operation
@@ -61,11 +60,11 @@ class _Site(NamedTuple):
     inputs: list[Value]
     inits: list[Value]
     body: Graph
-    outside: list[Value]  # captured values of the region: the last inputs of `body`
+    outside: list[Value]  # values that the region captures: the last inputs of `body`
 
     @property
     def outputs(self) -> list[TensorType]:
-        """Return the types of the results that are not carried."""
+        """Return the types of the scanned outputs: the results without the final carried values."""
         results = self.operation.results
         return [self.importer.type(result) for result in results[: len(results) - len(self.inits)]]
 
@@ -100,7 +99,7 @@ def _read(importer: Importer, operation: Operation) -> _Site:
 
 
 def _check_region(site: _Site, argument_count: int) -> None:
-    """Raise Refused unless the argument and yield types of the region are those of one iteration."""
+    """Raise Refused unless the region takes and yields the slices and the carried values of one iteration."""
     carried = [value.type for value in site.inits]
     takes = [*(site.slice_of(value.type) for value in site.inputs), *carried]
     gives = [*map(site.slice_of, site.outputs), *carried]
@@ -139,7 +138,9 @@ def _cumulative(site: _Site) -> list[Value] | None:
 
 
 def _cumulative_window(site: _Site, builder: Builder, kind: str, init: Value) -> Value:
-    """Emit a `reduce_window` that combines every element with all elements before it, or after it for a reverse scan."""
+    """Emit a `reduce_window` that combines every element with all elements before it, or after it if the scan is
+    reversed.
+    """
     value, rank = site.inputs[0], site.inputs[0].type.rank
 
     def along(number: int, other: int) -> tuple[int, ...]:
@@ -157,8 +158,9 @@ def _cumulative_window(site: _Site, builder: Builder, kind: str, init: Value) ->
 
 
 def _as_while(site: _Site) -> list[Value]:
-    """Emit `for n in range(steps)` as a `while` over n, the carried values, the outputs so far, the inputs, and the
-    captures.
+    """Emit the scan as a `while` loop with a counter, which runs for `steps` iterations.
+
+    The loop carries the counter, the carried values of the scan, the outputs, the inputs, and the captured values.
     """
     outer = Builder(site.importer, site.operation)
     results = [outer.constant(0, kind) for kind in site.outputs]
@@ -174,7 +176,7 @@ def _as_while(site: _Site) -> list[Value]:
 
 
 def _build_step(site: _Site, body: Graph) -> None:
-    """Build the loop body, which is one iteration."""
+    """Build one iteration in `body`, the region of the `while` that `_as_while` emits."""
     builder = Builder(Importer(site.importer.reading, body, site.importer), site.operation)
     iteration, *rest = body.inputs
     counts = (len(site.inits), len(site.outputs), len(site.inputs), len(site.outside))
@@ -197,7 +199,7 @@ def _starts(site: _Site, builder: Builder, rank: int, position: Value) -> list[V
 
 
 def _sliced(site: _Site, builder: Builder, value: Value, position: Value) -> Value:
-    """Emit the slice of a value at position `position` along the scanned dim, which is dropped."""
+    """Emit the slice of `value` at `position` along the scanned dim. The slice lacks that dim."""
     sizes = tuple(1 if dim == site.dim else size for dim, size in enumerate(value.type.sizes))
     starts = _starts(site, builder, value.type.rank, position)
     one = builder.emit("dynamic_slice", [value, *starts], value.type.with_shape(sizes), slice_sizes=sizes)
@@ -205,7 +207,7 @@ def _sliced(site: _Site, builder: Builder, value: Value, position: Value) -> Val
 
 
 def _update_slice(site: _Site, builder: Builder, whole: Value, part: Value, position: Value) -> Value:
-    """Write the slice `part` into `whole` at position `position` along the scanned dim."""
+    """Return `whole` with the slice at `position` along the scanned dim replaced by `part`."""
     shape = (*part.type.shape[: site.dim], 1, *part.type.shape[site.dim :])
     starts = _starts(site, builder, whole.type.rank, position)
     return builder.emit("dynamic_update_slice", [whole, builder.reshape(part, shape), *starts], whole.type)

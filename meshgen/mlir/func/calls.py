@@ -1,4 +1,6 @@
-"""Calls of functions, kernel launches, and operations that share memory with their operands (`meshgen.view`)."""
+"""Importers of function calls, kernel launches, and operations whose result shares memory with an operand
+(`meshgen.view`).
+"""
 
 from __future__ import annotations
 

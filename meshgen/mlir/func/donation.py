@@ -1,8 +1,9 @@
-"""Donated arguments in MLIR text, in XLA's spelling: `tf.aliasing_output = N : i32` and `jax.buffer_donor = true`.
+"""Reader and printer of donated arguments, in XLA's spelling: `tf.aliasing_output = N : i32` or `jax.buffer_donor =
+true`.
 
-JAX names the tree path of each result (`jax.result_info = "result[1]['w']"`). In its programs, aliasing then only says
-which
-arguments are donated: JAX pairs them with results by type, in order, but `frontend/next_values.py` pairs them by path.
+The index N names the result that reuses the memory of the argument. In programs from JAX, N is ignored: JAX assigns
+results to donated arguments by type, in order, whereas `frontend/next_values.py` does so by tree path. JAX states the
+path of each result as `jax.result_info = "result[1]['w']"`.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def _read_donor(reading: Reading, attribute: Attribute, slot: Slot) -> None:
 
 
 def _read_result(reading: Reading, attribute: Attribute, slot: Slot) -> None:
-    """Read a result's path, and drop the result index of all donations: results are then paired by path."""
+    """Read the tree path of a result. If there is one, drop the result index of all donations: paths then decide."""
     if isinstance(attribute, builtin.StringAttr) and slot.side == "out":
         reading.module.result_paths[slot.index] = attribute.data
         reading.module.donations = dict.fromkeys(reading.module.donations)

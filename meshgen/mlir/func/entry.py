@@ -1,4 +1,4 @@
-"""The entry function of a module: the one that the user names, @main, or the only public one."""
+"""Choice of a module's entry function: the one that the user names, else @main, else the only public one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from xdsl.ir import Operation
 from meshgen.errors import Diagnostic, EntryError, ProgramError, UsageError, listed
 from meshgen.mlir.reading import Reading
 
-# attribute of a private function that is a kernel body; its value is the name of the template
+# Attribute of a private function that is the body of a kernel. The value is the name of the kernel template.
 KERNEL = "meshgen.kernel"
 
 
@@ -47,7 +47,9 @@ def entry_of(functions: Sequence[func.FuncOp], reading: Reading, name: str) -> f
 
 
 def _function_named(functions: Sequence[func.FuncOp], name: str) -> func.FuncOp:
-    """Return the function that the user has chosen. Raises UsageError MG0001 if it is unknown or has no body."""
+    """Return the function `name`, which the user has chosen. Raises UsageError MG0001 if it does not exist or has no
+    body.
+    """
     defined = [candidate for candidate in functions if candidate.body.blocks and KERNEL not in candidate.attributes]
     function = next((candidate for candidate in defined if candidate.sym_name.data == name), None)
     if function is None:
@@ -57,10 +59,10 @@ def _function_named(functions: Sequence[func.FuncOp], name: str) -> func.FuncOp:
 
 
 def reached_from(entry: func.FuncOp, functions: Sequence[func.FuncOp]) -> list[func.FuncOp]:
-    """Return the entry function, all functions that it refers to directly or indirectly, and all kernels, in module
-    order.
+    """Return the functions that belong to the program of `entry`, in module order.
 
-    Other public functions are separate programs, possibly over other meshes.
+    These are the entry function, all functions that it refers to directly or indirectly, and all kernels. Other public
+    functions are separate programs, possibly over other meshes.
     """
     by_name = {function.sym_name.data: function for function in functions}
     reached, worklist = {entry.sym_name.data}, [entry]
@@ -75,7 +77,7 @@ def reached_from(entry: func.FuncOp, functions: Sequence[func.FuncOp]) -> list[f
 
 
 def _named_by(function: func.FuncOp) -> Iterator[str]:
-    """Yield the symbols in the attributes of a function's operations."""
+    """Yield the symbol names in the attributes of all operations in a function."""
     for operation in function.walk():
         for attribute in (*operation.properties.values(), *operation.attributes.values()):
             for item in attribute.data if isinstance(attribute, ArrayAttr) else (attribute,):

@@ -1,4 +1,5 @@
-"""Attributes of the module operation: its stage, whether arguments are global arrays, and fields that passes set
+"""Attributes of the module operation: its stage, whether its arguments are global arrays, and `Module` fields set by
+passes
 (`meshgen.chunks`, ...).
 """
 
@@ -82,10 +83,12 @@ _OF_DECISIONS: Mapping[str, Any] = {"what": str, "exposed_seconds": int | float,
 def _is_decision(row: Any) -> bool:
     is_named = isinstance(row, dict) and cast("dict[str, Any]", row).keys() == _OF_DECISIONS.keys()
     is_typed = is_named and all(isinstance(row[name], kind) for name, kind in _OF_DECISIONS.items())
-    return is_typed and 0 <= row["exposed_seconds"] <= sys.float_info.max  # Python's JSON has NaN and Infinity
+    # Python's JSON parser accepts NaN and Infinity.
+    return is_typed and 0 <= row["exposed_seconds"] <= sys.float_info.max
 
 
-# Fields of `Module` that are printed as attributes, with their JSON decoders. A ValueError names the expected value.
+# Fields of `Module` that are printed as attributes, with their JSON decoders. A decoder raises ValueError with the
+# expected form of the value.
 _FIELDS: Mapping[str, Callable[[Any], Any]] = {
     "in_numbers": _counts,
     "out_numbers": _counts,
@@ -99,7 +102,7 @@ _FIELDS: Mapping[str, Callable[[Any], Any]] = {
 def _read_field(name: str, reading: Reading, attribute: Attribute) -> None:
     try:
         value = json.loads(attribute.data) if isinstance(attribute, builtin.StringAttr) else None
-    except (ValueError, RecursionError):  # ValueError also for integers of thousands of digits
+    except (ValueError, RecursionError):  # Python also raises ValueError for integers of thousands of digits.
         reading.faults.append(Diagnostic("MG0104", f"meshgen.{name} is not JSON"))
         return
     try:
@@ -109,7 +112,9 @@ def _read_field(name: str, reading: Reading, attribute: Attribute) -> None:
 
 
 def field_faults(module: Module) -> Iterator[Diagnostic]:
-    """Yield a fault for each field that does not fit the program: MG0104, or MG0202 for sizes of unknown axes."""
+    """Yield a fault for each field in `_FIELDS` whose value contradicts the program: MG0104, or MG0202 for unknown
+    axes.
+    """
     for name, values in (("in_numbers", module.graph.inputs), ("out_numbers", module.graph.outputs)):
         numbers: tuple[int, ...] | None = getattr(module, name)
         if numbers is not None and (len(numbers) != len(values) or len({*numbers}) != len(numbers)):

@@ -1,6 +1,7 @@
-"""Reader of `linalg.reduce` with `any_order`, by which meshgen marks the reductions of StableHLO that it prints.
+"""Reader of `linalg.reduce` with the attribute `any_order`, which meshgen prints on reductions that stem from
+StableHLO.
 
-StableHLO lets an implementation choose the order of the elements. linalg does not say so of a region, which is otherwise
+StableHLO allows an implementation to reduce the elements in any order. A region in linalg has no such permission: it is
 read as a sequential loop unless its form proves that the order does not matter.
 """
 
@@ -17,7 +18,7 @@ ANY_ORDER = "any_order"
 
 
 def import_any_order(importer: Importer, op: Operation, inputs: int) -> bool:
-    """Convert a marked reduction by a region to a `reduce_region`. Returns False for other operations."""
+    """Convert a reduction that has `any_order` and a region to a `reduce_region`. Returns False for other operations."""
     if not isinstance(op.attributes.get(ANY_ORDER), UnitAttr) or inputs * 2 != len(op.operands):
         return False
     starts = [start for start in (_start(importer, output) for output in op.operands[inputs:]) if start is not None]
@@ -35,7 +36,9 @@ def import_any_order(importer: Importer, op: Operation, inputs: int) -> bool:
 
 
 def _start(importer: Importer, output: SSAValue) -> Value | None:
-    """Return the scalar that an output is filled with."""
+    """Return the scalar with which the initial value of the output is filled, or None if it is not filled with a
+    scalar.
+    """
     owner = output.owner
     while isinstance(owner, Operation) and owner.name == "shard.shard":
         owner = owner.operands[0].owner

@@ -1,7 +1,7 @@
-"""The iteration space of a structured operation, and the values that its body computes there.
+"""The iteration space of a structured operation, and the values that the operation's body computes in it.
 
-A body value is stored over the loops that it depends on, not over the whole iteration space: a bias keeps its 1-d
-shape.
+A body value is stored as a tensor with one dim per loop that it depends on (a `Spread`), not over the whole iteration
+space. For example, a bias that depends on one loop stays 1-d.
 """
 
 from __future__ import annotations
@@ -27,13 +27,14 @@ WIDENING = ("extf", "extsi")
 
 @dataclass
 class Structure:
-    """A structured operation: its operands, their indexing maps, and its body.
+    """A structured operation: its operands, their indexing maps, and the block that computes one point of the iteration
+    space.
 
     Attributes:
         values: the inputs, then the initial values of the outputs.
         maps: the indexing maps of `values`.
         inputs: the number of inputs in `values`.
-        block: the body: takes one element of each value and yields one element per output.
+        block: takes one element of each value and yields one element per output.
     """
 
     builder: Builder
@@ -50,18 +51,20 @@ class Structure:
         return self.block.last_op
 
     def body(self) -> Body:
-        """Return the body over all loops. Operands are read on demand."""
+        """Return the values of the block over the whole iteration space. They are computed when they are needed."""
         return Body(self.builder, self.block, self.sizes, self)
 
 
 @dataclass
 class Body:
-    """The values of a block over loops of the given sizes, computed on demand.
+    """The values of a block over an iteration space whose loops have the sizes `sizes`. They are computed when they are
+    needed.
 
     Attributes:
-        structure: the operation whose operands the block arguments are; None if all arguments are in `computed`.
+        structure: the operation whose operands the block arguments are elements of; None if `computed` has all
+        arguments.
         indices: loop -> value of its index, for loops that are executed sequentially.
-        computed: SSA value -> its computed value.
+        computed: SSA value -> its values over the loops that it depends on.
     """
 
     builder: Builder
@@ -72,18 +75,18 @@ class Body:
     computed: dict[SSAValue, Spread] = field(default_factory=dict[SSAValue, Spread])
 
     def value(self, ssa: SSAValue) -> Spread | None:
-        """Return the value of `ssa`, converting its operands first.
+        """Return the value of `ssa`, after computing the values that it depends on.
 
-        Returns None if it is unsupported. Raises UnreadableMap.
+        Returns None if an operation is unsupported. Raises UnreadableMap for an indexing map that cannot be converted.
         """
         if ssa not in self.computed and (spread := self._computed(ssa)) is not None:
             self.computed[ssa] = spread
         return self.computed.get(ssa)
 
     def full(self, ssa: SSAValue, loops: Sequence[int]) -> Value | None:
-        """Return the value with `loops` as its dims, in this order.
+        """Return the value of `ssa` with one dim per loop in `loops`, in this order.
 
-        Returns None if it is unsupported or depends on other loops.
+        Returns None if it is unsupported or depends on another loop.
         """
         spread = self.value(ssa)
         if spread is None or not set(spread.loops) <= set(loops):
@@ -105,7 +108,7 @@ class Body:
         return self._elementwise(owner, ssa)
 
     def _is_inside(self, owner: Operation | Block) -> bool:
-        """Whether a definition is inside the body or one of its nested regions."""
+        """Whether `owner`, the operation or block that defines a value, is inside the body or a region nested in it."""
         block = owner if isinstance(owner, Block) else owner.parent_block()
         while block is not None and block is not self.block:
             outer = block.parent_op()
@@ -113,7 +116,9 @@ class Body:
         return block is self.block
 
     def _argument(self, ssa: BlockArgument) -> Spread | None:
-        """Read the operand of a block argument over the loops of its map."""
+        """Return the elements of an operand that a block argument stands for, over the loops in the operand's indexing
+        map.
+        """
         structure = self.structure
         index = ssa.index
         if structure is None or index >= len(structure.values):
@@ -133,7 +138,7 @@ class Body:
         return Spread(self.builder.emit("iota", [], TensorType((self.sizes[dim],), "i64"), dim=0), (dim,))
 
     def _elementwise(self, op: Operation, result: SSAValue) -> Spread | None:
-        """Apply an element-wise operation over the union of its operands' loops."""
+        """Apply an element-wise operation over all loops that any operand depends on."""
         operands = [self.value(operand) for operand in op.operands]
         supported = [operand for operand in operands if operand is not None]
         if len(supported) != len(operands):
@@ -146,7 +151,7 @@ class Body:
         return self.computed.get(result)
 
     def _conditional(self, op: scf.IfOp, result: SSAValue) -> Spread | None:
-        """Convert a conditional on scalars: compute both branches and select element-wise."""
+        """Convert an `scf.if` on scalars: compute both branches and select element-wise."""
         index = next(n for n, op_result in enumerate(op.results) if op_result is result)
         ends = [region.block.last_op for region in (op.true_region, op.false_region) if region.blocks]
         sides = [self.value(end.operands[index]) for end in ends if end is not None]
@@ -158,10 +163,7 @@ class Body:
         return Spread(self.builder.select(*(over(self.builder, x, loops, self.sizes) for x in supported)), loops)
 
     def _extracted(self, op: tensor.ExtractOp) -> Spread | None:
-        """Convert an element of a tensor at computed indices into a gather.
-
-        A dim indexed by just a loop is sliced, not gathered.
-        """
+        """Convert `tensor.extract` into a gather. A dim whose index is one plain loop is sliced instead."""
         table = self.builder.importer.value(op.tensor)
         spreads = [self.value(index) for index in op.indices]
         positions = [position for position in spreads if position is not None]
@@ -181,9 +183,9 @@ class Body:
         return index_spread.loops[0] if index_spread and index_spread.loops else None
 
     def _gathered(self, table: Value, kept: Sequence[int | None], indices: Sequence[Value], loops: Loops) -> Spread:
-        """Gather from `table` at `indices`, one for each dim whose entry in `kept` is None.
+        """Gather from `table`: `kept[dim]` is the loop that indexes a dim, or None if the next entry of `indices` does.
 
-        Other dims are indexed by the loop in `kept`.
+        The result depends on `loops`, the loops of the indices, and on the loops in `kept`.
         """
         builder, shape = self.builder, table.type.sizes
         kept_loops = tuple(loop for loop in kept if loop is not None)
@@ -203,7 +205,7 @@ class Body:
 
 
 def depends_on(value: SSAValue, argument: SSAValue) -> bool:
-    """Whether a body value is computed from the block argument `argument`."""
+    """Whether a value of the body is computed, directly or indirectly, from the block argument `argument`."""
     seen: set[SSAValue] = set()
     worklist = [value]
     while worklist:
@@ -217,7 +219,9 @@ def depends_on(value: SSAValue, argument: SSAValue) -> bool:
 
 
 def narrow(factor: SSAValue) -> SSAValue:
-    """Strip widening casts from a factor: a contraction accumulates in the wider type anyway."""
+    """Return the operand of the widening casts that compute `factor`, since a contraction accumulates in the wider type
+    anyway.
+    """
     while isinstance(owner := factor.owner, Operation) and mnemonic(owner) in WIDENING:
         source = owner.operands[0]
         if isinstance(source.type, IntegerType) and source.type.width.data == 1:
@@ -227,14 +231,14 @@ def narrow(factor: SSAValue) -> SSAValue:
 
 
 def union(spreads: Sequence[Spread]) -> Loops:
-    """Return the loops that any of the values depends on, in ascending order."""
+    """Return the loops on which any of the values depends, in ascending order."""
     return tuple(sorted({loop for spread in spreads for loop in spread.loops}))
 
 
 def loop_sizes(values: Sequence[Value], maps: Sequence[AffineMap]) -> Sizes:
-    """Infer the loop sizes from the dims that are indexed by one plain loop.
+    """Infer the size of each loop from the operand dims that one plain loop indexes.
 
-    Raises Refused if sizes are missing or differ.
+    Raises Refused if no dim determines the size of a loop, or if two dims disagree.
     """
     count = maps[0].num_dims if maps else 0
     sizes: list[int | None] = [None] * count

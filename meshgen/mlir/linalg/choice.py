@@ -1,4 +1,7 @@
-"""Joint reductions: outputs that one comparison selects together, as in an argmax, become one `reduce_region`."""
+"""Joint reductions: a single comparison updates several outputs, such as the value and the position of an argmax.
+
+A joint reduction becomes one `reduce_region`.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,8 @@ from meshgen.mlir.linalg.body import Body, Structure, depends_on
 from meshgen.mlir.spread import Loops, Spread, in_order
 from meshgen.ops.evaluate.common import neutral
 
-# Comparison of the new element with the accumulator -> whether a greater element wins, and whether an equal one wins.
+# Comparison `new element OP accumulator` -> whether the greater element wins, and whether the new one wins if both are
+# equal.
 ORDERS = {"ogt": (True, False), "oge": (True, True), "olt": (False, False), "ole": (False, True),
           "sgt": (True, False), "sge": (True, True), "slt": (False, False), "sle": (False, True)}  # fmt: skip
 FLIPPED = {"ogt": "olt", "olt": "ogt", "oge": "ole", "ole": "oge", "sgt": "slt", "slt": "sgt", "sge": "sle", "sle": "sge"}  # fmt: skip
@@ -25,12 +29,17 @@ EXTREMES = {"maximumf": True, "maxsi": True, "minimumf": False, "minsi": False}
 
 @dataclass(frozen=True)
 class JointReduction:
-    """A joint reduction: all accumulators are replaced by `terms` if term `key` wins against its accumulator.
+    """A joint reduction over elements with several terms, one per output.
+
+    If term `key` of an element wins against its accumulator, all accumulators are replaced by the terms of the element.
 
     Attributes:
+        terms: the value that replaces each accumulator.
+        key: index of the term that the comparison reads.
         greater: whether the greater element wins.
-        equal: whether the later of equal elements wins.
-        extreme: indices of the outputs that are the maximum or minimum itself, and hence NaN if any element is.
+        equal: whether the later of two equal elements wins.
+        extreme: indices of the outputs that a `maximum` or `minimum` computes. Such an output is NaN if any element is
+        NaN.
     """
 
     terms: tuple[SSAValue, ...]
@@ -43,7 +52,7 @@ class JointReduction:
 def match_joint_reduction(structure: Structure) -> JointReduction | None:
     """Match the body as a joint reduction.
 
-    Returns None if it is none, or if its result would depend on the order of reduction.
+    Returns None if the body has another form, or if its result would depend on the order of the reduction.
     """
     accumulators = structure.block.args[structure.inputs :]
     roots = structure.terminator.operands
@@ -66,8 +75,10 @@ def match_joint_reduction(structure: Structure) -> JointReduction | None:
 
 
 def _match_update(root: SSAValue, accumulator: BlockArgument) -> tuple[SSAValue, SSAValue | None, bool] | None:
-    """Return the new value, the condition that selects it (None for a maximum or minimum), and whether it is selected
-    if that is true.
+    """Match `root` as an update of `accumulator`.
+
+    Returns the new value, the condition that selects it (None for a maximum or minimum), and whether the new value is
+    selected if the condition is true. Returns None if `root` has another form.
     """
     owner, name = root.owner, _defining_mnemonic(root)
     if not isinstance(owner, Operation):
@@ -89,7 +100,10 @@ def _defining_mnemonic(value: SSAValue) -> str:
 
 def _order(condition: SSAValue, terms: Sequence[SSAValue], accumulators: Sequence[SSAValue], taken_if_true: bool
            ) -> tuple[int, tuple[bool, bool]] | None:  # fmt: skip
-    """Return the index of the output whose term and accumulator the condition compares, and its entry in `ORDERS`."""
+    """Return the index of the output whose term and accumulator `condition` compares, and the entry in `ORDERS`.
+
+    Returns None if `condition` is not such a comparison.
+    """
     comparison = condition.owner
     if not isinstance(comparison, Operation) or mnemonic(comparison) not in ("cmpf", "cmpi"):
         return None
@@ -106,9 +120,9 @@ def _order(condition: SSAValue, terms: Sequence[SSAValue], accumulators: Sequenc
 
 
 def joint_reduction(structure: Structure, body: Body, choice: JointReduction, out_loops: Loops) -> list[Value] | None:
-    """Emit a joint reduction over all loops but those of the outputs, `out_loops`.
+    """Emit the joint reduction `choice` over all loops that do not index the outputs; `out_loops` do.
 
-    The result is combined with the initial values of the outputs. Returns None if an element is unsupported.
+    The result is combined with the initial values of the outputs. Returns None if a term is unsupported.
     """
     builder, loops = structure.builder, tuple(range(len(structure.sizes)))
     elements = [body.full(term, loops) for term in choice.terms]
@@ -120,7 +134,9 @@ def joint_reduction(structure: Structure, body: Body, choice: JointReduction, ou
     starts = [number for number in fill_values if number is not None]
     is_filled = len(starts) == len(fill_values)
     if not is_filled:
-        if choice.equal:  # An initial output value equal to the start value would be indistinguishable from it.
+        # Without a fill value, the reduction starts from the neutral element. If an initial output value equals that
+        # and equal elements win, the result would be wrong.
+        if choice.equal:
             return None
         starts = [0] * len(fill_values)
         dtype = before[choice.key].type.dtype
@@ -140,9 +156,9 @@ def joint_reduction(structure: Structure, body: Body, choice: JointReduction, ou
 def _without_nan(
     builder: Builder, choice: JointReduction, elements: Sequence[Value], starts: Sequence[Value]
 ) -> list[Value]:
-    """Replace elements whose key is NaN by the start value, since an ordered comparison never selects them.
+    """Replace each element whose key is NaN by the start value, since an ordered comparison is false for NaN.
 
-    An `extreme` output keeps NaN.
+    Outputs in `choice.extreme` are unchanged: they propagate NaN.
     """
     key = elements[choice.key]
     if not is_float(key.type.dtype):
@@ -155,7 +171,7 @@ def _without_nan(
 
 
 def _choice_region(outer: Importer, op: Operation, choice: JointReduction, elements: Sequence[Value]) -> Graph:
-    """Return the reduction region over (accumulators, elements)."""
+    """Return the region of the reduction: it takes the accumulators and the terms of one element."""
     inner = Importer(outer.reading, Graph(""), outer)
     old, new = ([Value(x.type.with_shape(())) for x in elements] for _ in range(2))
     inner.graph.inputs = [*old, *new]
@@ -166,7 +182,7 @@ def _choice_region(outer: Importer, op: Operation, choice: JointReduction, eleme
 def _reduction_step(
     builder: Builder, choice: JointReduction, old: Sequence[Value], new: Sequence[Value]
 ) -> list[Value]:
-    """Emit one step of the joint reduction."""
+    """Return the accumulators after one element: `old` are the accumulators, `new` the terms of the element."""
     direction = ("GE" if choice.equal else "GT") if choice.greater else ("LE" if choice.equal else "LT")
     taken = builder.compare(direction, new[choice.key], old[choice.key])
     extreme = "maximum" if choice.greater else "minimum"

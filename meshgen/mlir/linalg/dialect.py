@@ -1,4 +1,4 @@
-"""The dialect linalg: structured and named operations. Read here; `mlir/upstream` prints it."""
+"""The dialect linalg: structured and named operations. This folder reads them; `mlir/upstream` prints them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fallback for reductions that are not known to be associative: a sequential loop over the reduced elements."""
+"""Fallback for reductions whose body is not known to be associative: a sequential loop over the reduced elements."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ INDEX = TensorType((), "i64")
 
 
 def sequential_loop(structure: Structure, out_loops: Sequence[Loops]) -> list[Value] | None:
-    """Compute the outputs with a `while` over the loops that no output has. Returns None if the body is unsupported.
+    """Compute the outputs with a `while` over the reduced loops, which are those that index no output.
 
-    All other loops are vectorized: outputs are carried as tensors over them.
+    The loops in `out_loops` are vectorized: the `while` carries each output as a tensor. Returns None if the body is
+    unsupported.
     """
     builder, sizes = structure.builder, structure.sizes
     kept = tuple(sorted(out_loops[0]))
@@ -50,14 +51,18 @@ def sequential_loop(structure: Structure, out_loops: Sequence[Loops]) -> list[Va
 
 
 def _sequential_loops_first(builder: Builder, element: Spread, folded: Loops, sizes: Sequence[int | None]) -> Spread:
-    """Transpose an operand so that the sequential loops come first."""
+    """Transpose an operand so that the dims of the sequential loops (`folded`) come first."""
     loops = sorted(element.loops, key=lambda loop: (loop not in folded, loop))
     return Spread(over(builder, element, loops, sizes), tuple(loops))
 
 
 def _folding_loop_body(structure: Structure, out_loops: Sequence[Loops], folded: Loops, used: Sequence[int],
                        elements: Sequence[Spread], operands: Sequence[Value]) -> tuple[Graph | None, list[Value]]:  # fmt: skip
-    """Build one iteration over (index, outputs, operands, captures). Returns the body and the captured values outside."""
+    """Build one iteration, which takes the iteration index, the outputs, the operands, and the captured values.
+
+    Returns the body and the captured values as values of the enclosing graph. Returns None as the body if it is
+    unsupported.
+    """
     outer = structure.builder.importer
     inner = Importer(outer.reading, Graph(""), outer)
     builder = Builder(inner, structure.op)
@@ -90,7 +95,7 @@ def _folding_loop_body(structure: Structure, out_loops: Sequence[Loops], folded:
 
 
 def _slice_at(builder: Builder, element: Spread, indices: dict[int, Spread]) -> Spread:
-    """Slice an operand at the current indices of the sequential loops."""
+    """Return the slice of an operand at the current `indices` of the sequential loops."""
     value, sequential = element.value, [loop for loop in element.loops if loop in indices]
     if not sequential:
         return element

@@ -1,9 +1,9 @@
-"""Conversion of structured operands, as their indexing maps read them, into values over loops.
+"""Conversion of the operands of structured operations, read through indexing maps, into values over loops.
 
-A dim indexed by one loop becomes that loop. Strides, offsets and negative steps become slices and reversals. A
-linearized index
-(`4 * i + j` with j < 4) becomes a reshape, and a window (`i + k`) a concatenation of shifted slices. Other maps
-(`i mod 3`, a diagonal) become a gather at constant indices.
+A dim that one loop indexes becomes the dim of that loop. Strides, offsets and negative steps become slices and
+reversals.
+A linearized index (`4 * i + j` with j < 4) becomes a reshape, and a window (`i + k`) a concatenation of shifted slices.
+Other maps (`i mod 3`, a diagonal) become a gather at constant indices.
 """
 
 from __future__ import annotations
@@ -20,8 +20,10 @@ from meshgen.ir.graph import TensorType, Value
 from meshgen.mlir.arith.payload import Builder
 from meshgen.mlir.spread import Loops, Spread, reshaped_dim, sliced
 
-MOST_SLICES = 256  # slices per window; a larger window is gathered. Chosen: bounds the number of nodes
-# elements of a gather's constant index table, 32 MB per index. Chosen: bounds the size of a program
+# Maximum number of slices per window; a window that needs more is gathered. Chosen to bound the number of nodes
+MOST_SLICES = 256
+# Maximum number of elements of a gather's constant index table per indexed dim; 2^22 int64 are 32 MB. Chosen to bound
+# the size of a program
 MOST_PLACES = 1 << 22
 
 
@@ -31,14 +33,14 @@ class UnreadableMap(Exception):
 
 @dataclass(frozen=True)
 class LinearIndex:
-    """An index of the form `sum(step * loop) + offset`, as (loop, step) pairs with nonzero steps."""
+    """An index of the form `sum(step * loop) + offset`. `steps` are the pairs (loop, step) with nonzero steps."""
 
     steps: tuple[tuple[int, int], ...]
     offset: int
 
     @property
     def loop(self) -> int | None:
-        """Return the loop if the index is one plain loop, else None."""
+        """Return the loop if the index is one plain loop with step 1 and offset 0, else None."""
         return self.steps[0][0] if self.offset == 0 and len(self.steps) == 1 and self.steps[0][1] == 1 else None
 
     @property
@@ -47,7 +49,7 @@ class LinearIndex:
 
 
 def linear_index_of(expression: AffineExpr) -> LinearIndex | None:
-    """Return an affine expression as a `LinearIndex`, or None if it is not linear in the loops."""
+    """Return an affine expression as a `LinearIndex`, or None if it is not linear in the loop indices."""
     if isinstance(expression, AffineDimExpr):
         return LinearIndex(((expression.position, 1),), 0)
     if isinstance(expression, AffineConstantExpr):
@@ -69,7 +71,10 @@ def linear_index_of(expression: AffineExpr) -> LinearIndex | None:
 
 
 def linear_indices_of(expressions: Sequence[AffineExpr], sizes: Sequence[int | None]) -> list[LinearIndex | None]:
-    """Return the results of a map as `LinearIndex`s. Loops of size 1 are dropped, except where the index is just that loop."""
+    """Return each result of a map as a `LinearIndex`, or None if it is not linear.
+
+    Loops of size 1 are dropped from an index, unless the index is one plain loop.
+    """
     lines: list[LinearIndex | None] = []
     for line in map(linear_index_of, expressions):
         if line is not None and line.loop is None:
@@ -79,7 +84,10 @@ def linear_indices_of(expressions: Sequence[AffineExpr], sizes: Sequence[int | N
 
 
 def read(builder: Builder, value: Value, expressions: Sequence[AffineExpr], sizes: Sequence[int | None]) -> Spread:
-    """Return the elements that a map reads, over the loops that it depends on. Raises UnreadableMap."""
+    """Return the elements of `value` that the map `expressions` reads, over the loops that occur in the map.
+
+    Raises UnreadableMap if the map cannot be converted.
+    """
     lines = linear_indices_of(expressions, sizes)
     plain = [line.loop for line in lines if line is not None and line.loop is not None]
     is_whole = all(
@@ -114,9 +122,9 @@ def _check_bounds(
 
 def _gather_dims(builder: Builder, value: Value, expressions: Sequence[AffineExpr], lines: Sequence[LinearIndex | None],
                  sizes: Sequence[int]) -> tuple[Value, list[LinearIndex]]:  # fmt: skip
-    """Gather the dims that slices cannot read.
+    """Gather from those dims of `value` that slices and reshapes cannot read.
 
-    Returns the value, with the loops of these dims in front, and its new index lines.
+    Returns the gathered value, with the loops of these dims in front, and the linear index of each of its dims.
     """
     uses = [loop for line in lines if line is not None for loop in line.loops]
     gathered_dims = [
@@ -150,7 +158,7 @@ def _gather_dims(builder: Builder, value: Value, expressions: Sequence[AffineExp
 def _constant_indices(
     expressions: Sequence[AffineExpr], loops: Sequence[int], sizes: Sequence[int]
 ) -> list[np.ndarray]:
-    """Evaluate index expressions at all points of these loops."""
+    """Evaluate each index expression for all combinations of the loop indices."""
     shape = [sizes[loop] for loop in loops]
     if math.prod(shape) > MOST_PLACES:
         raise UnreadableMap(f"reads {math.prod(shape)} elements one by one")
@@ -159,7 +167,7 @@ def _constant_indices(
 
 
 def evaluated(expression: AffineExpr, grid: dict[int, np.ndarray]) -> np.ndarray:
-    """Evaluate an affine expression on arrays of loop indices. Raises UnreadableMap for symbols."""
+    """Evaluate an affine expression on arrays of loop indices. Raises UnreadableMap if it contains symbols."""
     if isinstance(expression, AffineDimExpr):
         return grid[expression.position]
     if isinstance(expression, AffineConstantExpr):
@@ -178,7 +186,7 @@ def evaluated(expression: AffineExpr, grid: dict[int, np.ndarray]) -> np.ndarray
 
 
 def _slice_count(line: LinearIndex, sizes: Sequence[int]) -> int:
-    """Return the number of slices that a window needs: 0 for a linearized index."""
+    """Return the number of slices that a window needs, or 0 for a linearized index, which needs none."""
     if _linearized_loops(line, sizes) is not None:
         return 0
     loop_sizes = sorted(sizes[loop] for loop in line.loops)
@@ -186,7 +194,7 @@ def _slice_count(line: LinearIndex, sizes: Sequence[int]) -> int:
 
 
 def _linearized_loops(line: LinearIndex, sizes: Sequence[int]) -> Loops | None:
-    """Return the loops of a linearized index from major to minor, or None if the index is not one."""
+    """Return the loops of a linearized index such as `4 * i + j` from major to minor, or None for other indices."""
     inner_size, digit_loops = 1, list[int]()
     for loop, step in sorted(line.steps, key=lambda pair: pair[1]):
         if step != inner_size:
@@ -199,7 +207,7 @@ def _linearized_loops(line: LinearIndex, sizes: Sequence[int]) -> Loops | None:
 def _crop(
     builder: Builder, value: Value, lines: Sequence[LinearIndex], sizes: Sequence[int]
 ) -> tuple[Value, list[LinearIndex]]:
-    """Reverse dims with a negative step, and slice dims that are not windows to the range that is read."""
+    """Reverse dims with a negative step, and slice each dim that is no window to the range that its index covers."""
     lines = list(lines)
     shape = value.type.sizes
     back = [d for d, line in enumerate(lines) if len(line.steps) == 1 and line.steps[0][1] < 0]
@@ -219,9 +227,10 @@ def _crop(
 
 
 def _expand(builder: Builder, value: Value, lines: Sequence[LinearIndex], sizes: Sequence[int]) -> Spread:
-    """Expand each dim into its loops: a linearized index by a reshape, a window by shifted slices.
+    """Replace each dim by one dim per loop of its index: by a reshape for a linearized index, by shifted slices for a
+    window.
 
-    Constant dims are dropped.
+    Dims with a constant index are dropped.
     """
     loops: list[int] = []
     dim = 0
@@ -240,7 +249,12 @@ def _expand(builder: Builder, value: Value, lines: Sequence[LinearIndex], sizes:
 def _expanded_window(
     builder: Builder, value: Value, dim: int, line: LinearIndex, sizes: Sequence[int]
 ) -> tuple[Value, Loops]:
-    """Expand a dim indexed by a sum of loops into one slice along the longest loop per point of the other loops."""
+    """Expand a dim that a sum of loops indexes, such as `i + k`.
+
+    Takes a slice along the longest loop for each combination of the other loop indices, and concatenates the slices.
+    Returns
+    the value and the loops of the new dims.
+    """
     longest = max(line.loops, key=lambda loop: sizes[loop])
     other_loops = [loop for loop in line.loops if loop != longest]
     steps = dict(line.steps)

@@ -41,7 +41,9 @@ def _is_unsigned(op: Operation) -> bool:
 
 
 def import_contraction(importer: Importer, op: Operation) -> None:
-    """Convert a contraction. An explicit `indexing_maps` attribute overrides the maps implied by the operation's name."""
+    """Convert a contraction. Its indexing maps are those in the attribute `indexing_maps`, else those that its name
+    implies.
+    """
     word = op.name.partition(".")[2]
     maps = explicit_maps(op) or named_contraction_maps(word)
     if len(maps) == 3 and len(op.operands) == 5:
@@ -50,7 +52,7 @@ def import_contraction(importer: Importer, op: Operation) -> None:
 
 
 def import_convolution(importer: Importer, op: Operation) -> None:
-    """Convert a convolution or pooling."""
+    """Convert a named convolution or pooling operation."""
     ones = (1,) * _spatial_rank(op)
     strides, dilations = (integers(op.properties.get(name)) or ones for name in ("strides", "dilations"))
     maps, fold = convolution_maps(op.name.partition(".")[2], strides, dilations)
@@ -60,13 +62,13 @@ def import_convolution(importer: Importer, op: Operation) -> None:
 
 
 def _spatial_rank(op: Operation) -> int:
-    """Return the number of spatial dims, which the operation's name encodes."""
+    """Return the number of spatial dims of a convolution, which its name states (`conv_2d_nhwc_hwcf`: 2)."""
     words = op.name.removeprefix("linalg.").removeprefix("depthwise_").split("_")
     return int(words[1][0]) if words[0] == "conv" else sum(letter in "dhw" for letter in words[1])
 
 
 def import_elementwise(importer: Importer, op: Operation) -> None:
-    """Convert an element-wise operation. The initial value of its output is not read."""
+    """Convert a named element-wise operation. It does not use the initial value of its output."""
     word = string_of(op.properties.get("kind"), op.name.partition(".")[2])
     rank, count = importer.type(op.operands[-1]).rank, input_count(op)
     maps = explicit_maps(op) or [
@@ -87,7 +89,7 @@ def _fill(b: Builder, value: Value, output: Value) -> Value:
 
 
 def _transpose(b: Builder, value: Value, _: Value) -> Value:
-    """Transpose: dim d of the result is dim permutation[d] of the input."""
+    """Emit a transpose: dim d of the result is dim `permutation[d]` of the input."""
     order = b.integers("permutation")
     if sorted(order) != list(range(value.type.rank)) or tuple(value.type.shape[d] for d in order) != b.result.shape:
         raise Refused("MG0104", f"{value.type} with the permutation {list(order)} is not {b.result}")
@@ -95,7 +97,7 @@ def _transpose(b: Builder, value: Value, _: Value) -> Value:
 
 
 def _broadcast(b: Builder, value: Value, _: Value) -> Value:
-    """Broadcast along `dimensions`, the dims of the result that the input lacks."""
+    """Emit a broadcast. The attribute `dimensions` lists the dims of the result that the input lacks."""
     kind, new = b.result, b.integers("dimensions")
     dims = [d for d in range(kind.rank) if d not in new]
     if tuple(kind.shape[d] for d in dims) != value.type.shape:
@@ -104,9 +106,9 @@ def _broadcast(b: Builder, value: Value, _: Value) -> Value:
 
 
 def import_body(importer: Importer, op: Operation) -> None:
-    """Convert `linalg.map` or `linalg.reduce`, given a region or the name of a combining operation.
+    """Convert `linalg.map` or `linalg.reduce`, whose scalar function is a region or the name of an operation.
 
-    The dims `dimensions` are reduced.
+    A reduce removes the dims in the attribute `dimensions`.
     """
     folded, count = integers(op.properties.get("dimensions")), input_count(op)
     rank = importer.type(op.operands[0] if op.name == "linalg.reduce" else op.operands[-1]).rank
@@ -134,12 +136,12 @@ def import_body(importer: Importer, op: Operation) -> None:
 
 
 def _import_with_body(importer: Importer, op: Operation, maps: Sequence[AffineMap], body: Write) -> None:
-    """Convert an operation whose scalar body is emitted by `body`."""
+    """Convert an operation whose scalar body the function `body` emits."""
     structured(importer, op, block_of(_operand_element_types(op), body), maps, input_count(op))
 
 
 def _softmax(b: Builder, value: Value, _: Value) -> Value:
-    """Emit the softmax exp(x - max(x)) / sum(exp(x - max(x))) along one dim."""
+    """Emit a softmax, `exp(x - max(x)) / sum(exp(x - max(x)))`, along one dim."""
     axis, shape = int(b.number("dimension") or 0), value.type.shape
     if not 0 <= axis < value.type.rank:
         raise Refused("MG0104", f"{value.type} has no dim {axis}")
@@ -153,7 +155,10 @@ def _softmax(b: Builder, value: Value, _: Value) -> Value:
 
 
 def _read_precision(importer: Importer, node: Node, attribute: Attribute) -> None:
-    """Read `precision = ["DEFAULT", "DEFAULT"]` on a product, which upstream does not have: its products are exact."""
+    """Read the attribute `precision = ["DEFAULT", "DEFAULT"]`, which meshgen prints on contractions.
+
+    Upstream has no such attribute: without it, products are exact.
+    """
     if "precision" not in node.attrs.given:
         return
     words = strings(attribute)

@@ -1,6 +1,7 @@
-"""Generic forms of linalg's named operations: their indexing maps, and their bodies in terms of arith and math.
+"""Generic forms of linalg's named operations: their indexing maps, and their bodies as operations of arith and math.
 
-Maps are written with one letter per loop: `mk, kn -> mn`. In a convolution, the image's spatial dim `h` is indexed by
+Maps are written with one letter per loop: `mk, kn -> mn`. In a convolution, the index into the image's spatial dim `h`
+is
 `stride * h + dilation * kh`, where `kh` is the loop of the kernel's dim `h`.
 """
 
@@ -27,7 +28,7 @@ _CONTRACTIONS = {
     "matvec": "mk k m", "vecmat": "k kn n", "batch_matvec": "bmk bk bm", "batch_vecmat": "bk bkn bn", "dot": "k k .",
     "mmt4d": "mkpq nkrq mnpr", "batch_mmt4d": "bmkpq bnkrq bmnpr",
 }  # fmt: skip
-# linalg function -> scalar operation on floats, and on integers
+# Name of a linalg function -> operation on floats, and operation on integers
 SCALARS = {
     "add": ("addf", "addi"), "sub": ("subf", "subi"), "mul": ("mulf", "muli"), "div": ("divf", "divsi"),
     "div_unsigned": ("", "divui"), "max": ("maximumf", "maxsi"), "min": ("minimumf", "minsi"),
@@ -42,14 +43,14 @@ SPATIAL = "dhw"
 
 @dataclass
 class Scalars:
-    """A builder that appends scalar operations to a block."""
+    """A builder that appends operations on scalars to a block."""
 
     block: Block
 
     def apply(
         self, name: str, *operands: SSAValue, result: Attribute | None = None, properties: Mapping[str, Attribute] = {}
     ) -> SSAValue:
-        """Append an operation of arith, math or else tosa, and return its result.
+        """Append the operation `name` of arith, else of math, else of tosa, and return its result.
 
         Raises Refused if the operands violate its signature.
         """
@@ -67,9 +68,9 @@ class Scalars:
         return operation.results[0]
 
     def named(self, word: str, *operands: SSAValue) -> SSAValue:
-        """Append linalg's function `word` for the type of its operands.
+        """Append the operation for the linalg function `word` on operands of this type, according to `SCALARS`.
 
-        Raises Refused if it is undefined for this type.
+        Raises Refused if the function is undefined for the type.
         """
         if word in ("square", "copy"):
             return self.named("mul", operands[0], operands[0]) if word == "square" else operands[0]
@@ -78,14 +79,15 @@ class Scalars:
         floats, integers = SCALARS.get(word, ("", ""))
         kind = operands[-1].type
         name = integers if isinstance(kind, IntegerType | IndexType) else floats
-        if isinstance(kind, IntegerType) and kind.width.data == 1:  # logical, not modulo 2
+        # On booleans these functions are logical, whereas integer operations on i1 would compute modulo 2.
+        if isinstance(kind, IntegerType) and kind.width.data == 1:
             name = {"addi": "ori", "muli": "andi"}.get(name, name)
         if not name:
             raise Refused("MG0104", f"has no function '{word}' of {kind}")
         return self.apply(name, *operands)
 
     def cast(self, value: SSAValue, kind: Attribute, is_unsigned: bool) -> SSAValue:
-        """Append a conversion to another element type, unless the value has it."""
+        """Append a conversion of `value` to the element type `kind`, unless it already has that type."""
         old_kind = value.type
         if old_kind == kind:
             return value
@@ -106,12 +108,14 @@ def _width(kind: Attribute) -> int:
 
 
 Write = Callable[[Scalars, Sequence[SSAValue]], SSAValue]
-"""A function that appends a body for one element of each operand and returns the value to yield."""
+"""A function that appends the body of an operation: it takes the builder and one element per operand, and returns the
+element to yield.
+"""
 
 
 def block_of(kinds: Sequence[Attribute], body: Write) -> Block:
-    """Return a block over one element of each operand (the last is the output) that yields the value that `body`
-    computes.
+    """Return a block that takes one element of each operand, the last of which is the output, and yields the result of
+    `body`.
     """
     block = Block(arg_types=kinds)
     result = body(Scalars(block), block.args)
@@ -120,7 +124,9 @@ def block_of(kinds: Sequence[Attribute], body: Write) -> Block:
 
 
 def product(is_unsigned: bool) -> Write:
-    """Return a body that computes `output + input * input` in the output's type. Two more inputs are zero points."""
+    """Return a body that computes `output + input * input` in the output's type. Optional third and fourth inputs are
+    zero points.
+    """
 
     def body(scalars: Scalars, arguments: Sequence[SSAValue]) -> SSAValue:
         *inputs, output = arguments
@@ -134,7 +140,7 @@ def product(is_unsigned: bool) -> Write:
 
 
 def pooled(word: str) -> Write:
-    """Return a body that computes `word(output, input)`. The window operand only defines a shape."""
+    """Return a body that computes `word(output, input)`. It ignores the second input, whose shape defines the window."""
 
     def body(scalars: Scalars, arguments: Sequence[SSAValue]) -> SSAValue:
         source = scalars.cast(arguments[0], arguments[-1].type, word.endswith("unsigned"))
@@ -156,8 +162,10 @@ def named_contraction_maps(name: str) -> list[AffineMap]:
 
 
 def convolution_maps(name: str, strides: Sequence[int], dilations: Sequence[int]) -> tuple[list[AffineMap], str]:
-    """Return the maps of image, kernel and result for an operation named after its layouts, and its reduction
-    ("product", "max", ...).
+    """Return the indexing maps of image, kernel and result, and the reduction ("product", "max", ...), of a
+    convolution.
+
+    The name of the operation states the layouts and the reduction.
     """
     word = name.removesuffix("_q")
     if word.startswith("pooling_"):
@@ -176,7 +184,7 @@ def convolution_maps(name: str, strides: Sequence[int], dilations: Sequence[int]
 
 def _window_maps(image: str, kernel: str, result: str, strides: Sequence[int], dilations: Sequence[int]
                  ) -> list[AffineMap]:  # fmt: skip
-    """Return the maps of image, kernel and result, where the image's spatial dims are indexed through windows."""
+    """Return the indexing maps of image, kernel and result. The image's spatial dims are indexed through windows."""
     spatial = [letter for letter in image if letter in SPATIAL]
     if not len(strides) == len(dilations) == len(spatial):
         raise Refused(

@@ -1,6 +1,6 @@
-"""The supported operations of linalg: `generic`, and named operations grouped by their textual form.
+"""The supported operations of linalg: `generic`, and the named operations, grouped by their textual form.
 
-`mlir/linalg` defines their semantics; `mlir/upstream` prints them.
+The other files of `mlir/linalg` convert them; `mlir/upstream` prints them.
 """
 
 from __future__ import annotations
@@ -37,9 +37,8 @@ _LAYOUT = {
 class Structured(TextOperation):
     """A named operation: `ins(%a : type) outs(%c : type) dimensions = [1] -> type`.
 
-    Its operands are the inputs, then the outputs; `operandSegmentSizes` has their counts if the text has them. A
-    combining
-    operation in braces becomes the property `combiner`, and a region in the text a region.
+    Its operands are the inputs, then the outputs. The property `operandSegmentSizes` has their counts if the text has
+    `ins` and `outs`. The operation name in `linalg.reduce { arith.addf }` becomes the property `combiner`.
     """
 
     @classmethod
@@ -76,7 +75,7 @@ class Structured(TextOperation):
         if parser.parse_optional_keyword("kind") is not None:
             parser.parse_punctuation("=")
             properties["kind"] = _word(parser)
-        for _ in range(2):  # Maps are written before or after the dictionary.
+        for _ in range(2):  # Indexing maps may come before or after the attribute dictionary.
             if parser.parse_optional_keyword("indexing_maps") is not None:
                 parser.parse_punctuation("=")
                 properties["indexing_maps"] = parser.parse_attribute()
@@ -108,7 +107,7 @@ class Index(TextOperation):
 
 
 class Generic(TextOperation):
-    """The op `linalg.generic {indexing_maps = ..., iterator_types = ...} ins(...) outs(...) {...} -> types`."""
+    """The operation `linalg.generic {indexing_maps = ..., iterator_types = ...} ins(...) outs(...) {...} -> types`."""
 
     @classmethod
     def read(cls, parser: TextParser) -> Self:
@@ -126,7 +125,7 @@ class Generic(TextOperation):
 
 
 def _group(parser: TextParser, word: str) -> list[SSAValue]:
-    """Parse `ins(%a, %b : type, type)`, which may be missing."""
+    """Parse `WORD(%a, %b : type, type)`, where WORD is `ins` or `outs`. Returns no values if it is missing."""
     if parser.parse_optional_keyword(word) is None:
         return []
     with parser.in_parens():
@@ -140,8 +139,10 @@ def _region(parser: TextParser) -> list[Region]:
 
 
 class Relayout(TextOperation):
-    """The op `linalg.pack %x padding_value(%p : f32) outer_dims_perm = [1, 0] inner_dims_pos = [0] inner_tiles = [8]
-    into %d : a -> b`.
+    """The operation `linalg.pack` or `linalg.unpack`.
+
+    linalg.pack %x padding_value(%p : f32) outer_dims_perm = [1, 0] inner_dims_pos = [0] inner_tiles = [8] into %d : a
+    -> b
     """
 
     @classmethod

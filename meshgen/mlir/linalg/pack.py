@@ -1,4 +1,6 @@
-"""Importers of linalg.pack and unpack: tiles of dims become new innermost dims, and the inverse."""
+"""Importers of `linalg.pack`, which splits dims into tiles and makes the tiles the innermost dims, and of its inverse
+`unpack`.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +16,14 @@ from meshgen.mlir.spread import sliced
 
 @dataclass(frozen=True)
 class _Layout:
-    """A packed layout: dim `dims[i]` has tiles of size `tiles[i]`, and the outer dims have the order `order`."""
+    """A packed layout: dim `dims[i]` is split into tiles of size `tiles[i]`, and `order` permutes the outer dims."""
 
     dims: tuple[int, ...]
     tiles: tuple[int, ...]
     order: tuple[int, ...]
 
     def counts(self, plain: Sequence[int]) -> list[int]:
-        """Return the number of tiles along each dim; an untiled dim has tiles of size 1."""
+        """Return the number of tiles along each dim of the type `plain`; a dim without tiles has tiles of size 1."""
         tiles = dict(zip(self.dims, self.tiles, strict=True))
         return [-(-size // tiles.get(d, 1)) for d, size in enumerate(plain)]
 
@@ -34,7 +36,9 @@ class _Layout:
         return [*(counts[d] for d in self.order), *self.tiles]
 
     def split(self, plain: Sequence[int]) -> tuple[list[int], list[int]]:
-        """Return the shape with each tiled dim split into (tiles, tile), and the permutation of its dims that packs it."""
+        """Return the shape after splitting each tiled dim into (tile count, tile size), and the permutation that then
+        packs it.
+        """
         shape, positions = list[int](), dict[tuple[int, bool], int]()
         for d, count in enumerate(self.counts(plain)):
             positions[d, False] = len(shape)
@@ -46,7 +50,7 @@ class _Layout:
 
 
 def _layout(b: Builder, plain: TensorType, packed: TensorType) -> _Layout:
-    """Return the layout that the operation's attributes define. Raises Refused if it does not match the types."""
+    """Return the packed layout that the attributes of the operation define. Raises Refused if it contradicts the types."""
     dims, tiles, order = (b.integers(name) for name in ("inner_dims_pos", "static_inner_tiles", "outer_dims_perm"))
     layout = _Layout(dims, tiles, order or tuple(range(plain.rank)))
     fits = (
@@ -62,7 +66,7 @@ def _layout(b: Builder, plain: TensorType, packed: TensorType) -> _Layout:
 
 
 def _pack(b: Builder, value: Value, target: Value, *pads: Value) -> Value:
-    """Pad to full tiles with the third operand (0 if missing), split and transpose."""
+    """Pad to a multiple of the tile size (with the third operand, or 0 without one), then split and transpose."""
     layout, plain = _layout(b, value.type, target.type), value.type.sizes
     if (padded_sizes := layout.padded(plain)) != list(plain):
         zeros = (0,) * len(plain)
@@ -74,7 +78,7 @@ def _pack(b: Builder, value: Value, target: Value, *pads: Value) -> Value:
 
 
 def _unpack(b: Builder, value: Value, target: Value) -> Value:
-    """Transpose and merge the tiles, and drop the padding past the end of the result."""
+    """Transpose, merge the tiles, and slice off the padding at the end of each dim."""
     layout, plain = _layout(b, target.type, value.type), target.type.sizes
     shape, order = layout.split(plain)
     back = tuple(sorted(range(len(order)), key=order.__getitem__))

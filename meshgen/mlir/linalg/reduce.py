@@ -1,8 +1,8 @@
 """Reductions of structured operations, which combine an accumulator with terms.
 
 A sum of products becomes a `dot_general`, or a `convolution` if one factor is read through windows. A reduction over
-windows
-becomes a `reduce_window`, and every other reduction a `reduce` of the term over loops.
+windows becomes a `reduce_window`. In every other reduction, the term is computed over all loops and reduced by
+`reduce`.
 """
 
 from __future__ import annotations
@@ -42,12 +42,13 @@ class Term:
 
 @dataclass(frozen=True)
 class Fold:
-    """A reduction `accumulator = combine(accumulator, terms...)` that is independent of order.
+    """A reduction `accumulator = combine(accumulator, terms...)` whose result does not depend on the order of the
+    elements.
 
     Attributes:
         kind: the combining op of the graph's `reduce`.
         is_unsigned: whether integers are compared as unsigned.
-        ignores_nan: whether a NaN loses against a number.
+        ignores_nan: whether a NaN is ignored if the other value is a number.
     """
 
     kind: str
@@ -57,7 +58,7 @@ class Fold:
 
 
 def fold_of(root: SSAValue, accumulator: BlockArgument) -> Fold | None:
-    """Match a yielded value as a reduction into its accumulator. Returns None if it is not one."""
+    """Match `root`, the yielded value, as a reduction of terms into `accumulator`. Returns None if it has another form."""
     names: set[str] = set()
     terms: list[Term] = []
     while root is not accumulator:
@@ -86,7 +87,9 @@ def fold_of(root: SSAValue, accumulator: BlockArgument) -> Fold | None:
 
 
 def _factors_of(operands: Sequence[SSAValue]) -> tuple[SSAValue, ...]:
-    """Return the two factors of the product that is added, or the term itself."""
+    """Return the two factors if the term is a product, else the term as its only factor. `operands` of an fma are the
+    factors.
+    """
     owner = operands[0].owner
     if len(operands) == 1 and isinstance(owner, Operation) and mnemonic(owner) in ("mulf", "muli"):
         return tuple(owner.operands)
@@ -94,7 +97,8 @@ def _factors_of(operands: Sequence[SSAValue]) -> tuple[SSAValue, ...]:
 
 
 def folded(structure: Structure, body: Body, output: int, fold: Fold, out_loops: Loops) -> Value | None:
-    """Compute output `output`, with `out_loops` as its loops, by reducing the terms of `fold` over all other loops.
+    """Compute output `output` by reducing the terms of `fold` over all loops except `out_loops`, which index the
+    output.
 
     Returns None if a term is unsupported.
     """
@@ -120,7 +124,9 @@ def folded(structure: Structure, body: Body, output: int, fold: Fold, out_loops:
 
 
 def _folded_into_output(builder: Builder, fold: Fold, total: Value, before: Value, fill_value: float | None) -> Value:
-    """Combine the reduction with the initial value of the output, unless that is the neutral element."""
+    """Combine the reduced terms (`total`) with the initial value of the output (`before`), unless that is the neutral
+    element.
+    """
     kind, dtype = before.type, total.type.dtype
     if fill_value is not None and np.asarray(fill_value).astype(kind.numpy_dtype) == neutral(fold.kind, dtype).astype(kind.numpy_dtype):  # fmt: skip
         return builder.bits(total, kind.dtype)
@@ -132,7 +138,7 @@ def _folded_into_output(builder: Builder, fold: Fold, total: Value, before: Valu
 def _reduced_term(
     structure: Structure, body: Body, fold: Fold, term: Term, out_loops: Loops, dtype: str
 ) -> Value | None:
-    """Reduce a term over all loops except those of the output."""
+    """Reduce a term over all loops that do not index the output, with the most specific op that supports it."""
     reduction = None
     if len(term.factors) == 1:
         reduction = folded_windows(
@@ -145,7 +151,7 @@ def _reduced_term(
 
 
 def _plain_reduction(builder: Builder, body: Body, fold: Fold, term: Term, out_loops: Loops) -> Value | None:
-    """Reduce a term with a `reduce` over all loops except those of the output."""
+    """Reduce a term with `reduce` over all loops that do not index the output."""
     loops = tuple(range(len(body.sizes)))
     values = [body.full(factor, loops) for factor in term.factors]
     supported = [value for value in values if value is not None]
@@ -158,7 +164,11 @@ def _plain_reduction(builder: Builder, body: Body, fold: Fold, term: Term, out_l
 
 
 def prepared(builder: Builder, fold: Fold, value: Value) -> Value:
-    """Prepare a term for the graph's `reduce`: bitcast it to unsigned, or replace NaN by the neutral element."""
+    """Prepare a term for the graph's `reduce`, according to the flags of `fold`.
+
+    For an unsigned comparison the term is bitcast to unsigned. If NaN is to be ignored, NaN becomes the neutral
+    element.
+    """
     if fold.is_unsigned:
         return builder.bits(value, f"u{value.type.dtype}")
     if fold.ignores_nan:
@@ -171,7 +181,7 @@ def _contraction(structure: Structure, body: Body, factors: Sequence[SSAValue], 
                  ) -> Value | None:  # fmt: skip
     """Emit a sum of products as a `dot_general`.
 
-    Returns None if the loops do not form one, or an operand is read through windows.
+    Returns None if the loops of the factors do not form a `dot_general`, or if a factor is read through windows.
     """
     if any(_has_windows(structure, factor) for factor in factors):
         return None
@@ -185,7 +195,7 @@ def _contraction(structure: Structure, body: Body, factors: Sequence[SSAValue], 
 
 
 def _has_windows(structure: Structure, factor: SSAValue) -> bool:
-    """Whether the factor depends on an operand that is indexed by sums of loops."""
+    """Whether the factor depends on an operand with a dim that several loops index together."""
     for index, argument in enumerate(structure.block.args):
         lines = linear_indices_of(structure.maps[index].results, structure.sizes)
         if depends_on(factor, argument) and any(line is None or len(line.steps) > 1 for line in lines):
@@ -195,9 +205,9 @@ def _has_windows(structure: Structure, factor: SSAValue) -> bool:
 
 def contract(builder: Builder, left: Spread, right: Spread, loops: Sequence[int], dtype: str, out_loops: Loops
              ) -> Value | None:  # fmt: skip
-    """Emit a `dot_general` over `loops`. Returns None if the operands do not form one.
+    """Emit a `dot_general` over `loops`. Returns None if the loops of the operands do not form one.
 
-    A summed loop that only one operand has is reduced before the `dot_general`.
+    A summed loop that indexes only one operand is reduced first.
     """
     shared = set(left.loops) & set(right.loops)
     all_loops = set(left.loops) | set(right.loops)

@@ -1,9 +1,10 @@
-"""Importer of linalg's structured operations: a body over loops becomes nodes on whole tensors.
+"""Importer of linalg's structured operations: nodes on whole tensors replace the loops around a scalar body.
 
-An output that has all loops is the body, computed over all of them. An output that lacks some loops is reduced over
-them
-(`reduce.py`), selected jointly with others (`choice.py`), or, if the order of its elements may matter, accumulated by a
-sequential loop (`loop.py`).
+An output that all loops index is the yielded value over all loops. An output that some loops do not index is reduced
+over
+them (`reduce.py`), computed by a joint reduction (`choice.py`), or, if the order of the elements may matter,
+accumulated
+by a sequential loop (`loop.py`).
 """
 
 from __future__ import annotations
@@ -32,14 +33,14 @@ def import_generic(importer: Importer, op: Operation) -> None:
 
 
 def input_count(op: Operation) -> int:
-    """Return the number of operands that are inputs, not outputs."""
+    """Return how many operands of the operation are inputs. The others are outputs."""
     if sizes := integers(op.properties.get("operandSegmentSizes")):
         return sizes[0]
     return len(op.operands) // 2 if op.name == "linalg.reduce" else len(op.operands) - 1
 
 
 def explicit_maps(op: Operation) -> list[AffineMap]:
-    """Return the explicit indexing maps of an operation, or [] if it has none."""
+    """Return the indexing maps in the attribute `indexing_maps`, or [] if the operation lacks it."""
     maps = op.properties.get("indexing_maps")
     return [item.data for item in maps if isinstance(item, AffineMapAttr)] if isinstance(maps, ArrayAttr) else []
 
@@ -47,7 +48,7 @@ def explicit_maps(op: Operation) -> list[AffineMap]:
 def structured(importer: Importer, op: Operation, block: Block, maps: Sequence[AffineMap], inputs: int) -> None:
     """Convert an operation with the scalar body `block`.
 
-    The first `inputs` operands are inputs, the others outputs; `maps` index them.
+    The first `inputs` operands are inputs, the others outputs. `maps` are the indexing maps of all operands.
     """
     structure = Structure(Builder(importer, op), op, importer.values(op.operands), list(maps), inputs, block)
     first = len(importer.graph.nodes)
@@ -78,9 +79,9 @@ def _outputs(structure: Structure) -> list[Value]:
 
 
 def _output_loops(map: AffineMap) -> Loops | None:
-    """Return the loop of each dim of an output, without dims of size 1 that are indexed by 0.
+    """Return the loop that indexes each dim of an output, without dims of size 1 whose index is 0.
 
-    Returns None for other indices.
+    Returns None if a dim has another index.
     """
     lines = [linear_index_of(expression) for expression in map.results]
     loops = [line.loop if line is not None and (line.steps or line.offset) else -1 for line in lines]
@@ -111,7 +112,9 @@ def _compute_outputs(structure: Structure, out_loops: Sequence[Loops]) -> list[V
 
 
 def _accumulates(structure: Structure, out_loops: Sequence[Loops], index: int) -> bool:
-    """Whether an output over all loops reads an accumulator of another output before its reduction is complete."""
+    """Whether output `index`, which all loops index, is computed from the accumulator of another output that is being
+    reduced.
+    """
     root, count = structure.terminator.operands[index], len(structure.sizes)
     pairs = zip(structure.block.args[structure.inputs :], out_loops, strict=False)
     return any(len(loops_of_output) < count and depends_on(root, argument) for argument, loops_of_output in pairs)
@@ -123,7 +126,7 @@ def _fold(structure: Structure, index: int) -> Fold | None:
 
 
 def _joint_outputs(structure: Structure, body: Body, out_loops: Sequence[Loops]) -> list[Value] | None:
-    """Compute outputs that must be accumulated together, or return None if that is unsupported."""
+    """Compute outputs whose accumulators depend on each other. Returns None if that is unsupported."""
     if len(structure.block.args) != len(structure.values):
         return None
     if len(set(out_loops)) == 1 and (choice := match_joint_reduction(structure)) is not None:
@@ -134,7 +137,9 @@ def _joint_outputs(structure: Structure, body: Body, out_loops: Sequence[Loops])
 
 
 def _unsupported_operation(structure: Structure) -> str:
-    """Return ": NAME" for the first unsupported operation of the body, or ""."""
+    """Return ": NAME" for the first unsupported operation in the body, for an error message, or "" if all are
+    supported.
+    """
     body = structure.body()
     for operation in structure.block.ops:
         accumulates = any(
@@ -146,7 +151,7 @@ def _unsupported_operation(structure: Structure) -> str:
 
 
 def _drop_unused(importer: Importer, first: int, results: Sequence[Value]) -> None:
-    """Remove the unused nodes from index `first` on, which failed attempts left."""
+    """Remove the unused nodes from index `first` on: attempts that failed have left them."""
     nodes, used = importer.graph.nodes, set(results)
     kept = nodes[:first]
     rest = list(reversed(nodes[first:]))

@@ -1,8 +1,7 @@
-"""Windowed reductions of structured operations: sums of products become convolutions, other reductions `reduce_window`.
+"""Windowed reductions of structured operations: sums of products become a `convolution`, others a `reduce_window`.
 
-A dim of an operand is a window if it is indexed by `stride * o + dilation * k`, with o a loop of the result and k a
-reduced loop. Its
-other dims are batch and channel dims; several dims of one role are merged.
+A dim of an operand is a window if its index is `stride * o + dilation * k`, where o is a loop of the result and k a
+reduced loop. The other dims of the operand are batch and channel dims; several dims of one role are merged.
 """
 
 from __future__ import annotations
@@ -26,8 +25,13 @@ from meshgen.ops.precision import EXACT
 
 @dataclass(frozen=True)
 class Window:
-    """A windowed dim, read at `offset + stride * outer + dilation * inner`: `outer` is a loop of the result, `inner` a
-    reduced one. `low` and `high` count padding before and after the dim, which the operand does not contain.
+    """A windowed dim of an operand, whose index is `offset + stride * outer + dilation * inner`.
+
+    Attributes:
+        outer: a loop of the result.
+        inner: a reduced loop, over the elements of a window.
+        low: number of padding elements before the dim, which the operand does not contain.
+        high: number of padding elements after the dim.
     """
 
     dim: int
@@ -42,7 +46,7 @@ class Window:
 
 @dataclass(frozen=True)
 class WindowedOperand:
-    """An operand with windowed dims: its value, and the loop or window of each dim."""
+    """An operand with windowed dims: its value, and for each dim a window or the one loop that indexes it."""
 
     value: Value
     dims: tuple[int | Window, ...]
@@ -53,17 +57,19 @@ class WindowedOperand:
 
     @property
     def loops(self) -> Loops:
-        """Return the loop of each dim. A windowed dim counts as its loop in the result."""
+        """Return one loop per dim: the loop that indexes it, or the result loop (`outer`) of its window."""
         return tuple(dim if isinstance(dim, int) else dim.outer for dim in self.dims)
 
     @property
     def plain(self) -> list[int]:
-        """Return the loops of the dims that are not windows."""
+        """Return the loops that index the dims without windows."""
         return [dim for dim in self.dims if isinstance(dim, int)]
 
 
 def match_windowed_operand(structure: Structure, factor: SSAValue, out_loops: Loops) -> WindowedOperand | None:
-    """Match a factor that is computed from one operand alone, read through windows. Returns None for other factors."""
+    """Match a factor that is computed from a single operand, which is read through windows. Returns None for other
+    factors.
+    """
     used = [argument for argument in structure.block.args if depends_on(factor, argument)]
     if len(used) != 1 or None in structure.sizes:
         return None
@@ -89,7 +95,7 @@ def _has_simple_windows(lines: Sequence[LinearIndex], out_loops: Loops) -> bool:
 
 
 def _in_own_dims(structure: Structure, argument: BlockArgument, factor: SSAValue, value: Value) -> Value | None:
-    """Compute a factor over the dims of the one operand that it depends on."""
+    """Compute `factor`, which depends on no other argument than `argument`, over all elements of the operand `value`."""
     loops = tuple(range(value.type.rank))
     body = Body(structure.builder, structure.block, value.type.shape, computed={argument: Spread(value, loops)})
     return body.full(factor, loops)
@@ -98,7 +104,7 @@ def _in_own_dims(structure: Structure, argument: BlockArgument, factor: SSAValue
 def _cropped_dims(
     builder: Builder, value: Value, lines: Sequence[LinearIndex], out_loops: Loops, sizes: Sequence[int | None]
 ) -> WindowedOperand:
-    """Slice the dims without windows to the range that is read, and drop constant dims."""
+    """Slice each dim without a window to the range that its index covers, and drop dims with a constant index."""
     start, limit, stride = [0] * len(lines), list(value.type.sizes), [1] * len(lines)
     dims: list[int | Window] = []
     for dim, line in enumerate(lines):
@@ -118,9 +124,10 @@ def _cropped_dims(
 
 
 def _padding(window: Window, size: int, sizes: Sequence[int | None]) -> tuple[int, int]:
-    """Return the padding of a dim of `size` elements.
+    """Return the low and high padding of a windowed dim of `size` elements.
 
-    It is negative where the window would otherwise take more steps than the outer loop, so that it crops the operand.
+    The high padding is negative, which crops the operand, if more windows fit into the dim than the outer loop has
+    iterations.
     """
     outer, inner = sizes[window.outer] or 0, sizes[window.inner] or 0
     reach = window.offset + (outer - 1) * window.stride + (inner - 1) * window.dilation + 1
@@ -129,7 +136,11 @@ def _padding(window: Window, size: int, sizes: Sequence[int | None]) -> tuple[in
 
 
 def without_pad(builder: Builder, operand: WindowedOperand, number: float) -> WindowedOperand:
-    """Replace the result of a `pad` with `number` by its operand, and turn the padding into padding of the windows."""
+    """Turn a `pad` node into padding of the windows.
+
+    If a `pad` with the fill value `number` produces the operand, return the unpadded operand. Otherwise return
+    `operand`.
+    """
     producers = {result: node for node in builder.importer.graph.nodes for result in node.results}
     pad = producers.get(operand.value)
     if (
@@ -153,7 +164,7 @@ def folded_windows(structure: Structure, kind: str, term: SSAValue, out_loops: L
                    ) -> Value | None:  # fmt: skip
     """Emit the reduction of a term that reads one operand through windows as a `reduce_window`.
 
-    Returns None for other terms.
+    `prepare` is applied to the operand first. Returns None for other terms.
     """
     operand, builder, sizes = match_windowed_operand(structure, term, out_loops), structure.builder, structure.sizes
     if operand is None:
@@ -200,7 +211,7 @@ def convolved(structure: Structure, factors: Sequence[SSAValue], out_loops: Loop
 
 def _convolution(builder: Builder, operand: WindowedOperand, kernel: Spread, sizes: Sequence[int | None],
                  out_loops: Loops, dtype: str) -> Value | None:  # fmt: skip
-    """Emit the convolution of an image with a kernel. Returns None if some loop has no role in a convolution."""
+    """Emit the convolution of an image with a kernel. Returns None if some loop is none of a convolution's dims."""
     windows = operand.windows
     inner, outer = {w.inner for w in windows}, {w.outer for w in windows}
     if outer & set(kernel.loops) or set(out_loops) & inner or set(range(len(sizes))) - {*operand.plain, *inner, *outer, *kernel.loops}:  # fmt: skip
@@ -250,12 +261,14 @@ def _convolution(builder: Builder, operand: WindowedOperand, kernel: Spread, siz
 
 
 def _dims(side: str, first: str, second: str, dims: Sequence[int]) -> dict[str, Any]:
-    """Return the attributes that assign roles to the dims of an operand or result."""
+    """Return the `convolution` attributes with the dim numbers of one side: batch or feature dims `first`, `second`,
+    spatial dims.
+    """
     return {f"{side}_{first}": dims[0], f"{side}_{second}": dims[1], f"{side}_spatial": tuple(dims[2:])}
 
 
 def _merged_roles(builder: Builder, spread: Spread, roles: Sequence[Sequence[int]]) -> tuple[Value, list[int]]:
-    """Reshape a value so that each role has one dim, which merges the role's loops.
+    """Reshape a value so that each role has one dim. `roles` lists the loops of each role, which are merged.
 
     Returns the value and the dim of each role.
     """

@@ -1,1 +1,3 @@
-"""The `mesh` dialect of the MLIR RFC on device meshes, which becomes the same nodes as `shard`."""
+"""Reader of the `mesh` dialect of the MLIR RFC on device meshes. Its operations become the same nodes as those of
+`shard`.
+"""

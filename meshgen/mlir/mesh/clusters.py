@@ -1,4 +1,4 @@
-"""Clusters of the RFC's `mesh` dialect, converted to meshes, and the default cluster."""
+"""Readers of clusters, which declare device meshes in the RFC's `mesh` dialect, and of a function's default cluster."""
 
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ from meshgen.mlir.mesh.operations import MeshShardAttr
 from meshgen.mlir.reading import Reading
 from meshgen.mlir.shard.grid import declare
 
-# axes of a cluster; chosen: far above any real mesh, since each axis is stored and the rank in the text is unbounded
+# Maximum number of axes of a cluster. Chosen far above any real mesh: the rank in the text is unbounded, and each axis
+# is stored
 _MAX_AXES = 1000
-DEFAULT = ""  # mesh symbol of attributes that name no cluster
+DEFAULT = ""  # the mesh symbol in attributes that name no cluster
 
 
 def read_cluster(reading: Reading, op: Operation) -> None:
     """Declare the mesh of a `mesh.cluster`.
 
-    Axes are named by their indices; a missing size, or one below 1, is unknown.
+    Axes are named by their indices. An axis size that is missing or below 1 counts as unknown.
     """
     symbol = name_of(op.properties["sym_name"])
     rank, sizes = integer_of(op.properties["rank"]), integers(op.properties.get("dim_sizes"))
@@ -40,9 +41,9 @@ def read_cluster(reading: Reading, op: Operation) -> None:
 
 
 def read_sub_cluster(reading: Reading, op: Operation) -> None:
-    """Declare a mesh over some axes of a cluster.
+    """Declare the mesh of a `mesh.sub_cluster`, which has some axes of a cluster.
 
-    The axes keep their names, so shardings over it are shardings over the cluster.
+    The axes keep their names, so that shardings over the sub-cluster are also shardings over the cluster.
     """
     symbol, cluster = name_of(op.properties["sym_name"]), name_of(op.properties["cluster"])
     if (parent := reading.meshes.get(cluster)) is None:
@@ -78,7 +79,7 @@ def read_sub_cluster(reading: Reading, op: Operation) -> None:
 
 
 def settle_clusters(reading: Reading, top: Operation) -> None:
-    """Turn sub-clusters with an index into meshes of their own if the program uses no other part of their cluster."""
+    """Make sub-clusters that have an index independent meshes, if the program uses no other part of their cluster."""
     if reading.picked:
         functions = (operation for operation in top.regions[0].block.ops if isinstance(operation, func.FuncOp))
         used_clusters = [symbol for function in functions for symbol in _named_clusters(function, reading)]
@@ -86,8 +87,9 @@ def settle_clusters(reading: Reading, top: Operation) -> None:
 
 
 def _named_clusters(function: Operation, reading: Reading) -> Iterator[str]:
-    """Yield the clusters that a function's operations and types use, including the default cluster for attributes that
-    name none.
+    """Yield the clusters that the operations and types of a function use.
+
+    An attribute that names no cluster uses the default cluster.
     """
     cluster_attribute = function.attributes.get("mesh_cluster")
     default = (

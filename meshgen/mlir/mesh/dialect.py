@@ -1,4 +1,4 @@
-"""The `mesh` dialect of the MLIR RFC on device meshes. Read, never printed."""
+"""The `mesh` dialect of the MLIR RFC on device meshes. It is read, but never printed."""
 
 from __future__ import annotations
 

@@ -1,13 +1,15 @@
-"""The operations of the `mesh` dialect of the MLIR RFC on device meshes. Read, never printed.
+"""The operations of the `mesh` dialect of the MLIR RFC on device meshes. They are read, but never printed.
 
-The spellings of the RFC and of its slides are both supported. LLVM renamed its dialect of the same name to `shard`:
-operations that exist
-in both are read as `shard` (`mlir/parser.py`). This file also reads LLVM's first form, whose annotations have the
-sharding as
-an attribute: `{sharding = [[0], [1]], required = true}` or `{#mesh.shard<[[0], [1]]>, required = true}`. The suffix `:
-type`
-abbreviates `: type -> type` if both types are the same. A list after that of the last dim has the axes of a partial
-sum.
+LLVM renamed its dialect of the same name to `shard`. Operations that exist in both dialects are read as `shard`
+(`mlir/parser.py`). This file reads three spellings:
+
+- the RFC's and that of its slides;
+- LLVM's first form, whose annotations have the sharding as an attribute: `{sharding = [[0], [1]], required = true}` or
+  `{#mesh.shard<[[0], [1]]>, required = true}`.
+
+The suffix `: type` abbreviates `: type -> type` if both types are the same. In a sharding, the list after the one of
+the
+last dim has the axes of a partial sum.
 """
 
 from __future__ import annotations
@@ -32,10 +34,12 @@ _SIZES = re.compile(r"(?:\d+|\?)(?:x(?:\d+|\?))*")
 
 @irdl_attr_definition
 class MeshShardAttr(Data[tuple[str, Lists, Partial]]):
-    """The sharding `#mesh.shard<@mesh0, [[0], [], [1]]>`: a mesh (by default the function's), the axes per dim, then
-    those of a partial sum.
+    """The sharding `#mesh.shard<@mesh0, [[0], [], [1]]>`: a mesh, the axes of each dim, and then the axes of a partial
+    sum.
 
-    LLVM's first form writes the axes of a partial value as `<@mesh0, [[0]], partial = max[1]>`.
+    Without a mesh, the sharding is over the default cluster of the function. LLVM's first form writes the axes of a
+    partial
+    value as `<@mesh0, [[0]], partial = max[1]>`.
     """
 
     name = "mesh.shard"
@@ -64,7 +68,7 @@ class MeshShardAttr(Data[tuple[str, Lists, Partial]]):
 class Cluster(TextOperation):
     """A mesh declaration: `mesh.cluster @mesh0(rank = 3, dim_sizes = [2, 2])`, or `dim_sizes = 2x2x?`.
 
-    Missing sizes, and sizes below 1, are unknown.
+    Axis sizes that are missing or below 1 are unknown.
     """
 
     @classmethod
@@ -91,11 +95,11 @@ def _parse_dim_sizes(parser: Parser) -> tuple[int, ...]:
 
 
 class SubCluster(TextOperation):
-    """A named subset of a cluster's axes: `mesh.sub_cluster @row(@mesh0, axes = [1])`.
+    """A mesh with some axes of a cluster: `mesh.sub_cluster @row(@mesh0, axes = [1])`.
 
-    Devices that differ along the other axes are in different sub-clusters, which all compute the same. With `index =
-    [0]`, only
-    the sub-cluster at these coordinates along the other axes is meant; the values on the others are unspecified.
+    There is one sub-cluster per coordinate along the other axes, and all of them compute the same. With `index = [0]`,
+    only
+    the sub-cluster at these coordinates computes, and values on the other devices are unspecified.
     """
 
     @classmethod
@@ -113,7 +117,9 @@ class SubCluster(TextOperation):
 
 
 class OnTensor(TextOperation):
-    """An op on one tensor: `$src {attributes} : type -> type`, where an attribute may be a bare `#mesh.shard<...>`."""
+    """An operation on one tensor: `$src {attributes} : type -> type`. An attribute may be `#mesh.shard<...>` without a
+    name.
+    """
 
     @classmethod
     def read(cls, parser: TextParser) -> Self:
@@ -126,7 +132,7 @@ class OnTensor(TextOperation):
 
 
 class Shard(TextOperation):
-    """An annotation in LLVM's first form: `$src to <@mesh0, [[0]]> annotate_for_users : type`."""
+    """An annotation in LLVM's first form: `mesh.shard %x to <@mesh0, [[0]]> annotate_for_users : type`."""
 
     @classmethod
     def read(cls, parser: TextParser) -> Self:
@@ -143,7 +149,7 @@ class Shard(TextOperation):
 
 
 def _attribute_entry(parser: Parser) -> tuple[str, Attribute]:
-    """Parse `name = value`, or a bare `#mesh.shard<...>`, which gets the name `sharding`."""
+    """Parse `name = value`, or `#mesh.shard<...>` without a name, which is stored under the name `sharding`."""
     name = parser.parse_optional_identifier_or_str_literal()
     if name is None:
         return "sharding", parser.parse_attribute()
@@ -152,8 +158,9 @@ def _attribute_entry(parser: Parser) -> tuple[str, Attribute]:
 
 
 class Query(TextOperation):
-    """An op that returns the device's coordinate along an axis, or the axis size: `mesh.idx(0)`, or `mesh.idx {axis = 0
-    : index} : i64`.
+    """An operation that returns the device's coordinate along an axis, or the axis size.
+
+    The axis is written as `mesh.idx(0)` or as `mesh.idx {axis = 0 : index} : i64`.
     """
 
     @classmethod
@@ -172,14 +179,14 @@ class Query(TextOperation):
 OPERATIONS = (
     *define(Cluster, "mesh", {"0 -> 0 <sym_name: string, rank: integer, dim_sizes?: integers>": "cluster"}),
     *define(SubCluster, "mesh", {"0 -> 0 <sym_name: string, cluster: symbol, axes: integers, index?: integers>": "sub_cluster"}),
-    # An annotation is a hint if `required = false`, and applies to the value's users if `as_result = false`.
-    # Collectives run over `mesh_axis`, with `reduction`, along `tensor_axis`.
-    # The `sharding` of a `local_split` has the new axes per dim.
+    # `annotate` is a hint if `required = false`, and concerns the value's users only if `as_result = false`.
+    # Collectives run over the mesh axes `mesh_axis`, combine with `reduction`, and split or join the dim `tensor_axis`.
+    # The attribute `sharding` of a `local_split` lists the new axes of each dim.
     *define(OnTensor, "mesh", {
         "1 tensor -> 1 tensor": "annotate all_gather all_reduce reduce_scatter local_split all_to_all collective_permute",
     }),
     *define(Shard, "mesh", {"1 tensor -> 1 tensor": "shard"}),
-    # the device's coordinate along an axis; the axis size
+    # `idx` returns the device's coordinate along an axis, and `size` the axis size.
     *define(Query, "mesh", {"0 -> 1 <axis: integer>": "idx size"}),
 )  # fmt: skip
 ATTRIBUTES = (MeshShardAttr,)

@@ -33,12 +33,14 @@ Lists = tuple[tuple[str, ...], ...]
 
 
 def _mesh(importer: Importer) -> Mesh:
-    """Return the mesh of the function's cluster, or the only mesh."""
+    """Return the mesh of the function's default cluster, or the only mesh."""
     return importer.reading.meshes.get(DEFAULT, importer.reading.module.mesh)
 
 
 def decode_shard(reading: Reading, attribute: Attribute, kind: TensorType) -> Sharding:
-    """Decode the encoding `#mesh.shard` of a tensor type. Reports a fault if it does not fit."""
+    """Decode `#mesh.shard`, the encoding of a tensor type, into a sharding of the type. Reports a fault if it is
+    invalid.
+    """
     assert isinstance(attribute, MeshShardAttr)
     symbol, lists, partial = attribute.data
     mesh = reading.meshes.get(symbol, reading.module.mesh)
@@ -48,9 +50,9 @@ def decode_shard(reading: Reading, attribute: Attribute, kind: TensorType) -> Sh
 
 def read_lists(reading: Reading, lists: Lists, mesh: Mesh, kind: TensorType, op: Operation | None,
                partial: Partial = ()) -> Sharding | None:  # fmt: skip
-    """Convert axis lists (one per dim, then of a partial sum) into a sharding.
+    """Convert `lists`, the axis lists of each dim and then of a partial sum, into a sharding.
 
-    Reports faults at `op` and then returns None.
+    If they are invalid, reports the faults at `op` and returns None.
     """
     try:
         sharding = from_indices([[int(axis) for axis in axes] for axes in lists], mesh, kind.rank)
@@ -83,7 +85,7 @@ def import_annotate(importer: Importer, op: Operation) -> None:
 
 
 def _lists(op: Operation, name: str) -> Lists:
-    """Return the axis lists of an attribute; a flat list counts as a single dim."""
+    """Return the axis lists in the attribute `name`. A flat list of axes is treated as the list of dim 0."""
     return lists_of(op.attributes.get(name))
 
 
@@ -127,7 +129,9 @@ def import_all_gather(importer: Importer, op: Operation) -> None:
 def import_local_split(importer: Importer, op: Operation) -> None:
     """Convert `mesh.local_split`.
 
-    Without `sharding`, the new axes are the difference of the operand's and the result's shardings.
+    The attribute `sharding` has the new axes per dim. If it is missing, they are the axes that the sharding of the
+    result
+    has in addition to those of the operand.
     """
     lists = _axes_by_name(importer, _lists(op, "sharding"))
     if "sharding" not in op.attributes:
@@ -140,7 +144,7 @@ def import_local_split(importer: Importer, op: Operation) -> None:
 
 
 def _shardings(importer: Importer, op: Operation) -> tuple[Sharding, Sharding]:
-    """Return the shardings of operand and result. A tensor without an encoding is replicated."""
+    """Return the shardings of the operand and of the result. A tensor type without an encoding is replicated."""
     source = importer.value(op.operands[0])
     target = importer.reading.sharding(op.results[0].type, op)
     replicated = Sharding.replicated(source.type.rank)
@@ -148,7 +152,7 @@ def _shardings(importer: Importer, op: Operation) -> tuple[Sharding, Sharding]:
 
 
 def _per_dim(importer: Importer, op: Operation, name: str, lists: Lists) -> None:
-    """Emit one node per dim that has axes, with intermediate shardings."""
+    """Emit one collective `name` for each dim with a nonempty axis list, with the sharding after each step."""
     value, kind = importer.value(op.operands[0]), importer.type(op.results[0])
     sharding, target = _shardings(importer, op)
     steps = [(dim, axes) for dim, axes in enumerate(lists) if axes]
@@ -169,19 +173,23 @@ def _per_dim(importer: Importer, op: Operation, name: str, lists: Lists) -> None
 
 
 def _are_outer_axes(dim_axes: tuple[str, ...], axes: tuple[str, ...]) -> bool:
-    """Whether `axes` split the dim but are not its innermost axes: then the gathered shards are not contiguous."""
+    """Whether `axes` split the dim but are not the innermost of `dim_axes`. The tiles of a group are then not
+    contiguous.
+    """
     return set(axes) <= set(dim_axes) and dim_axes[len(dim_axes) - len(axes) :] != axes
 
 
 def _after(sharding: Sharding, name: str, dim: int, axes: Sequence[str]) -> Sharding:
-    """Return the sharding after an all_slice or all_gather of one dim over `axes`."""
+    """Return `sharding` after the all_slice or all_gather `name` of one dim over `axes`."""
     dim_axes = sharding.dims[dim]
     new_axes = dim_axes + tuple(axes) if name == "all_slice" else tuple(axis for axis in dim_axes if axis not in axes)
     return sharding.with_dims((*sharding.dims[:dim], new_axes, *sharding.dims[dim + 1 :]))
 
 
 def import_all_to_all(importer: Importer, op: Operation) -> None:
-    """Convert `mesh.all_to_all`: the operand's and the result's shardings show which axes move from one dim to another."""
+    """Convert `mesh.all_to_all`. The axes that move, and the dims, follow from the shardings of the operand and the
+    result.
+    """
     source, target = _shardings(importer, op)
     pairs = list(zip(source.dims, target.dims, strict=True))
     lost = [(dim, old[len(new) :]) for dim, (old, new) in enumerate(pairs) if len(old) > len(new)]
@@ -194,8 +202,11 @@ def import_all_to_all(importer: Importer, op: Operation) -> None:
 
 
 def import_collective_permute(importer: Importer, op: Operation) -> None:
-    """Convert a transfer to the devices of another sharding, or, with `mesh_axis`, a rotation of the shards along this
-    axis.
+    """Convert `mesh.collective_permute`.
+
+    With the attribute `mesh_axis`, it rotates the tiles along this axis. Otherwise it moves the tiles to the devices
+    where
+    the sharding of the result places them.
     """
     source, target = _shardings(importer, op)
     if "mesh_axis" in op.attributes:
@@ -205,7 +216,7 @@ def import_collective_permute(importer: Importer, op: Operation) -> None:
 
 
 def _rotate(importer: Importer, op: Operation, source: Sharding, target: Sharding) -> None:
-    """Emit a manual computation whose body rotates the shards by one device."""
+    """Emit a manual computation in which each device along the axis passes its tile to the next one."""
     kind, axes, mesh = importer.type(op.results[0]), _mesh_axis_names(importer, op), importer.reading.module.mesh
     value, loc = importer.value(op.operands[0]), importer.reading.source.locate(op)
     importer.bind(op.results[0], value)

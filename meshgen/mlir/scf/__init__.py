@@ -1,1 +1,1 @@
-"""Upstream's dialect scf, and the assertions of cf."""
+"""Readers of upstream's dialect scf, and of the assertions of cf."""

@@ -1,4 +1,4 @@
-"""Conditionals of scf, with parsers that accept a single result type without parentheses, and assertions of cf."""
+"""Conditionals of scf, whose parsers accept a single result type without parentheses, and assertions of cf."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from meshgen.mlir.text_operation import result_types
 
 
 class IfOp(scf.IfOp):
-    """The op `scf.if %c -> type {...} else {...}`."""
+    """The operation `scf.if %c -> type {...} else {...}`."""
 
     @classmethod
     def parse(cls, parser: Parser) -> Self:
@@ -26,7 +26,7 @@ class IfOp(scf.IfOp):
 
 
 class IndexSwitchOp(scf.IndexSwitchOp):
-    """The op `scf.index_switch %i -> type, type case 0 {...} default {...}`."""
+    """The operation `scf.index_switch %i -> type, type case 0 {...} default {...}`."""
 
     @classmethod
     def parse(cls, parser: Parser) -> Self:
@@ -45,7 +45,7 @@ class IndexSwitchOp(scf.IndexSwitchOp):
 
 @irdl_op_definition
 class AssertOp(IRDLOperation):
-    """The op `cf.assert %c, "message"`."""
+    """The operation `cf.assert %c, "message"`."""
 
     name = "cf.assert"
     arg = operand_def(i1)

@@ -1,5 +1,6 @@
-"""Importers of scf and of cf's assertions: loops become `while`, conditionals `if` or `case`, with captured values as
-operands.
+"""Importers of scf and of assertions of cf.
+
+Loops become `while`, and conditionals `if` or `case`. Values that a region captures become operands of the node.
 """
 
 from __future__ import annotations
@@ -18,14 +19,16 @@ from meshgen.mlir.known_integers import constant
 
 
 def while_loop(importer: Importer, op: Operation, operands: Sequence[Value], regions: tuple[Graph, Graph]) -> list[Value]:  # fmt: skip
-    """Emit a `while` over `operands`. Inputs of the body that it does not yield (the last ones) are loop invariants."""
+    """Emit a `while` over `operands`. The last inputs of the body may have no outputs: they are loop invariants."""
     condition, body = regions
     body.outputs = [*body.outputs, *body.inputs[len(body.outputs) :]]
     return importer.emit("while", operands, [value.type for value in operands], {}, op, (condition, body))
 
 
 def import_for(importer: Importer, op: Operation) -> None:
-    """Convert to `while (i < upper) { body; i += step }` over (i, carried values, bounds, captured values)."""
+    """Convert to `while (i < upper) { body; i += step }`, which carries i, the carried values, the bounds, and the
+    captured values.
+    """
     assert isinstance(op, scf.ForOp)
     if not op.results:  # A loop without results has no effect.
         return
@@ -50,18 +53,21 @@ def import_for(importer: Importer, op: Operation) -> None:
 
 
 def _bound(builder: Builder, ssa: SSAValue, value: Value) -> Value:
-    """Return a constant bound as a constant inside the loop, so that the trip count is known; else the captured
+    """Return a loop bound inside the loop: a constant if the bound is constant, so that the trip count is known, else
     `value`.
+
+    `value` is the region's input for the captured bound.
     """
     number = constant(ssa)
     return value if number is None else builder.constant(number, value.type)
 
 
 def import_while(importer: Importer, op: Operation) -> None:
-    """Convert a loop whose first region computes the condition and the operands of the second region.
+    """Convert an `scf.while`, whose first region computes the condition and the operands of the second region.
 
-    The results are the values that the first region passes on at the end of the loop, so it is emitted once more after
-    the loop.
+    The results are the values that the first region passes on when the condition is false, so a copy of the first
+    region
+    follows the loop.
     """
     assert isinstance(op, scf.WhileOp)
     (before, after), captured = importer.blocks([op.before_region.block, op.after_region.block])
@@ -78,7 +84,7 @@ def import_while(importer: Importer, op: Operation) -> None:
 
 
 def import_if(importer: Importer, op: Operation) -> None:
-    """Convert to an `if`, whose branches take the captures of both."""
+    """Convert to an `if`. Both branches take the values that either of them captures."""
     assert isinstance(op, scf.IfOp)
     if not op.results:  # A conditional without results has no effect.
         return
@@ -89,15 +95,17 @@ def import_if(importer: Importer, op: Operation) -> None:
 
 
 def branch(importer: Importer, op: Operation, kind: str, decides: Value, graphs: Sequence[Graph], values: Sequence[Value]) -> None:  # fmt: skip
-    """Emit an `if` or `case` with operands `values`, and bind its results."""
+    """Emit an `if` or `case` (`kind`) on the value `decides`, with operands `values`, and bind the results of `op`."""
     types = [importer.type(result) for result in op.results]
     importer.bind_results(op, importer.emit(kind, [decides, *values], types, {}, op, tuple(graphs)))
 
 
 def import_switch(importer: Importer, op: Operation) -> None:
-    """Convert to a `case` whose branches are the default, then the cases in order.
+    """Convert to a `case`: branch 0 is the default, followed by the cases in order.
 
-    A switch over the cases 0, 1, ... of an i32 is a `case` with the default as its last branch, which any other number selects.
+    A switch on an i32 over the cases 0, 1, ... needs no table: its branches are the cases, and the default is the last
+    one,
+    which a `case` takes for any other number.
     """
     assert isinstance(op, scf.IndexSwitchOp)
     if not op.results:
@@ -120,13 +128,13 @@ def import_switch(importer: Importer, op: Operation) -> None:
 
 
 def import_execute_region(importer: Importer, op: Operation) -> None:
-    """Inline a region that is executed once."""
+    """Inline the region of an `scf.execute_region`."""
     assert isinstance(op, scf.ExecuteRegionOp)
     importer.bind_results(op, importer.values(importer.operations(op.region.block)))
 
 
 def import_assert(importer: Importer, op: Operation) -> None:
-    """Drop the assertion, which is assumed to hold. Raises Refused if its condition is the constant false."""
+    """Drop an assertion, which is assumed to hold. Raises Refused if the condition is the constant false."""
     if constant(op.operands[0]) == 0:
         raise Refused("MG0104", "the asserted condition is false")
 

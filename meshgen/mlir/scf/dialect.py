@@ -1,4 +1,4 @@
-"""The dialect scf and the assertions of cf. `mlir/upstream` prints scf."""
+"""The dialect scf and the assertions of cf. This folder reads them; `mlir/upstream` prints scf."""
 
 from __future__ import annotations
 

@@ -19,12 +19,13 @@ from meshgen.mlir.scf.parallel_ops import ForallOp, InParallelOp, ParallelInsert
 from meshgen.mlir.tensor.slices import inserted
 
 INDEX = TensorType((), "i64")
-Range = tuple[int, int, int]  # start, stop, step
-Ends = Callable[[Importer, list[Value]], list[Value]]  # computes the carried values after one iteration
+Range = tuple[int, int, int]  # start, stop and step of a loop
+# Function that emits the end of an iteration: takes the carried values before the iteration and returns those after it
+Ends = Callable[[Importer, list[Value]], list[Value]]
 
 
 def import_forall(importer: Importer, op: Operation) -> None:
-    """Convert to a loop that carries the shared outputs into which iterations write."""
+    """Convert an scf.forall to a loop. It carries the shared outputs, into which each iteration writes."""
     assert isinstance(op, ForallOp)
     if not op.results:  # A loop without results has no effect.
         return
@@ -56,7 +57,7 @@ def import_forall(importer: Importer, op: Operation) -> None:
 
 
 def import_parallel(importer: Importer, op: Operation) -> None:
-    """Convert to a loop that carries the values that `scf.reduce` has reduced so far."""
+    """Convert an scf.parallel to a loop. It carries the values that `scf.reduce` has accumulated so far."""
     assert isinstance(op, ParallelOp)
     if not op.results:
         return
@@ -86,7 +87,10 @@ def _constants_or_none(values: Sequence[SSAValue]) -> list[int | None]:
 
 def _loop(importer: Importer, op: Operation, lists: Sequence[Sequence[int | None]], inits: Sequence[SSAValue], ends: Ends
           ) -> None:  # fmt: skip
-    """Emit `while (n < iterations) { body; n += 1 }` over (n, carried values, captured values)."""
+    """Emit `while (n < iterations) { body; n += 1 }`, which carries n, the values `inits`, and the captured values.
+
+    `lists` are the lower bounds, upper bounds and steps of the loops; `ends` emits the end of an iteration.
+    """
     ranges = [
         (low, high, step)
         for low, high, step in zip(*lists, strict=True)
@@ -105,7 +109,7 @@ def _loop(importer: Importer, op: Operation, lists: Sequence[Sequence[int | None
 
 def _parallel_body(importer: Importer, op: Operation, ranges: Sequence[Range], counts: Sequence[int],
                    inits: Sequence[SSAValue], ends: Ends) -> tuple[Graph, list[SSAValue]]:  # fmt: skip
-    """Build one iteration over (iteration index, carried values, captured values).
+    """Build one iteration, which takes the iteration index, the carried values, and the captured values.
 
     Returns the body and the captured values.
     """

@@ -1,7 +1,7 @@
 """Parallel loops of scf (forall and parallel), and scf.for with a parser that accepts one result type without
 parentheses.
 
-xDSL has no forall, and no text form of parallel. These operations are parsed but never printed.
+xDSL has no forall, and no textual form of parallel. These operations are parsed but never printed.
 """
 
 from __future__ import annotations
@@ -40,15 +40,17 @@ _NUMBERS = DenseArrayBase[I64]
 
 
 def _parenthesized_numbers(parser: Parser) -> tuple[list[SSAValue], DenseArrayBase[I64]]:
-    """Parse a mixed static and dynamic list such as `(0, %n)`."""
+    """Parse a list of static and dynamic numbers such as `(0, %n)`."""
     names, numbers = parse_dynamic_index_list_without_types(parser, DYNAMIC_INDEX, delimiter=parser.Delimiter.PAREN)
     return [parser.resolve_operand(name, IndexType()) for name in names], DenseArrayBase.from_list(i64, numbers)
 
 
 @irdl_op_definition
 class ForallOp(IRDLOperation):
-    """The op `scf.forall (%i, %j) in (4, %n) shared_outs(%o = %e) -> (type) {...}`, or with bounds `(%i) = (0) to (%n)
-    step (2)`.
+    """The operation `scf.forall`, whose iterations may run in parallel.
+
+    scf.forall (%i, %j) in (4, %n) shared_outs(%o = %e) -> (type) {...}
+    scf.forall (%i) = (0) to (%n) step (2) shared_outs(%o = %e) -> (type) {...}
 
     A mapping to threads or blocks is ignored.
     """
@@ -86,7 +88,7 @@ class ForallOp(IRDLOperation):
 
 
 def _bounds(parser: TextParser, count: int) -> list[tuple[list[SSAValue], DenseArrayBase[I64]]]:
-    """Parse the lower bounds, upper bounds and steps. In the short form the lower bounds are 0 and the steps 1."""
+    """Parse the lower bounds, upper bounds and steps of a forall. After `in`, the lower bounds are 0 and the steps 1."""
     if parser.parse_optional_keyword("in") is not None:
         return [_repeated_bound(0, count), _parenthesized_numbers(parser), _repeated_bound(1, count)]
     parser.parse_punctuation("=")
@@ -103,7 +105,9 @@ def _repeated_bound(number: int, count: int) -> tuple[list[SSAValue], DenseArray
 
 @irdl_op_definition
 class InParallelOp(IRDLOperation):
-    """The terminator of a forall, `{tensor.parallel_insert_slice ...}`, with the writes of each iteration."""
+    """The terminator of a forall: `{tensor.parallel_insert_slice ...}` lists what each iteration writes to the shared
+    outputs.
+    """
 
     name = "scf.forall.in_parallel"
     body = region_def("single_block")
@@ -116,7 +120,7 @@ class InParallelOp(IRDLOperation):
 
 @irdl_op_definition
 class ParallelInsertSliceOp(IRDLOperation):
-    """The op `tensor.parallel_insert_slice %part into %out[0, %i] [1, 4] [1, 1] : type into type`."""
+    """The operation `tensor.parallel_insert_slice %part into %out[0, %i] [1, 4] [1, 1] : type into type`."""
 
     name = "tensor.parallel_insert_slice"
     source = operand_def(AnyAttr())
@@ -138,7 +142,7 @@ class ParallelInsertSliceOp(IRDLOperation):
 
 @irdl_op_definition
 class ParallelOp(IRDLOperation):
-    """The op `scf.parallel (%i) = (%low) to (%high) step (%step) init (%x) -> type {... scf.reduce(...)}`."""
+    """The operation `scf.parallel (%i) = (%low) to (%high) step (%step) init (%x) -> type {... scf.reduce(...)}`."""
 
     name = "scf.parallel"
     lowerBound = var_operand_def(IndexType)
@@ -170,8 +174,9 @@ class ParallelOp(IRDLOperation):
 
 @irdl_op_definition
 class ReduceOp(IRDLOperation):
-    """The terminator of a parallel loop, with one region per value: `(%a, %b : type, type) {^bb0(%x: type, %y: type):
-    ...}, {...}`.
+    """The terminator of an scf.parallel, with one region per reduced value.
+
+    scf.reduce(%a, %b : type, type) {^bb0(%x: type, %y: type): ...}, {...}
     """
 
     name = "scf.reduce"
@@ -202,7 +207,7 @@ class ReduceReturnOp(IRDLOperation):
 
 
 class ForOp(scf.ForOp):
-    """xDSL's `scf.for`, but a single result type needs no parentheses."""
+    """The operation `scf.for` of xDSL, whose parser here also accepts a single result type without parentheses."""
 
     @classmethod
     def parse(cls, parser: Parser) -> Self:

@@ -1,1 +1,1 @@
-"""The `sched` dialect: the schedule (stage `schedule`), and composite operations such as attention."""
+"""The `sched` dialect: the schedule of a program (stage `schedule`), and composite operations such as attention."""

@@ -1,5 +1,6 @@
-"""Operations for attention and its gradients: `sched.attention`, ..., at every stage up to `partition`, in generic
-form.
+"""Operations for attention and its gradients, such as `sched.attention`, which are printed in generic form.
+
+They occur at every stage up to `partition`.
 
 %0, %1 = "sched.attention"(%q, %k, %v) <{factors = "h t d, h s d, h s e -> h t e, h t", positions = ["t", "s"],
 zero_empty = false}> ({
@@ -33,8 +34,8 @@ _OF_GRADIENTS = (
     precisions(prop="gradient_precision_config", attr="gradient_precision"),
     number("row_keys", "row_keys", default=0),
 )
-# The first region is a function of a score, the second of a probability.
-# Gradients have a third region, the derivative of the first.
+# The first region computes on a score, the second on a probability (the softmax of the scores).
+# Gradients have a third region: the derivative of the first.
 PART = as_nodes(
     *define(GenericOperation, "sched", {"3.. -> 2 {n -> 1} {n -> 1}": FORWARD}, FIELDS=_FIELDS),
     *define(GenericOperation, "sched", {

@@ -1,8 +1,8 @@
-"""The schedule in text (stage `schedule`): attributes of launches and collectives, which stand in issue order.
+"""Attributes that state the schedule of a program (stage `schedule`), whose operations are printed in issue order.
 
 `sched.item` says on which stream an operation runs, for which events it waits, and which event it records.
-`sched.buffers` has the arena offsets of its results.
-Seconds are printed so that they read back exactly.
+`sched.buffers` has the arena offsets of the operation's results, in bytes.
+Times are in seconds and printed with all digits, so that they read back exactly.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from meshgen.mlir.shard.attributes import parse_list
 
 
 def _float_text(parser: AttrParser) -> float:
-    """Parse a float in quotes, as `repr` prints it: MLIR's float literals do not allow `1e-05`."""
+    """Parse a float that is quoted in the text, such as `"1e-05"`, since MLIR's float literals do not allow this form."""
     return float(parser.parse_str_literal())
 
 
 def _clause(parser: AttrParser, word: str) -> bool:
-    """Parse `word =` if it is next, and return whether it was."""
+    """Parse `WORD =` if it comes next. Returns whether it did."""
     if parser.parse_optional_keyword(word) is None:
         return False
     parser.parse_punctuation("=")
@@ -39,7 +39,7 @@ def _source_text(source: str) -> str:
 
 
 def item_text(slot: Slot) -> str:
-    """Return the text `#sched.item<...>`."""
+    """Return the text `#sched.item<...>` of an operation's place in the schedule."""
     waits = f" waits = {list(slot.waits)}" if slot.waits else ""
     records = "" if slot.records is None else f" records = {slot.records}"
     exposure = f' hidden = "{slot.exposure[0]!r}" exposed = "{slot.exposure[1]!r}"' if slot.exposure else ""
@@ -48,15 +48,16 @@ def item_text(slot: Slot) -> str:
 
 
 def buffer_text(place: Place) -> str:
-    """Return the text `#sched.buffer<...>`."""
+    """Return the text `#sched.buffer<...>` of the arena allocation of a result."""
     where = f"{place.kind} storage = {place.storage} offset = {place.offset}"
     return f"#sched.buffer<{place.number} {quoted(place.name)} {where}{_source_text(place.source)}>"
 
 
 @irdl_attr_definition
 class ItemAttr(Data[Slot]):
-    """The schedule of an operation: `#sched.item<stream 0 waits = [1] records = 2 seconds = "1e-05" start = "0.0"
-    hidden = "0.0" exposed = "1e-05">`.
+    """The schedule of one operation: stream, events and times in seconds.
+
+    #sched.item<stream 0 waits = [1] records = 2 seconds = "1e-05" start = "0.0" hidden = "0.0" exposed = "1e-05">
     """
 
     name = "sched.item"
@@ -85,7 +86,9 @@ class ItemAttr(Data[Slot]):
 
 @irdl_attr_definition
 class BufferAttr(Data[Place]):
-    """The arena allocation of a result: `#sched.buffer<3 "h" temporary storage = 3 offset = 1024>`."""
+    """The arena allocation of a result, with the offset in bytes: `#sched.buffer<3 "h" temporary storage = 3 offset =
+    1024>`.
+    """
 
     name = "sched.buffer"
 

@@ -1,5 +1,6 @@
-"""Composite operations in generic form, with their dims in factor notation: normalization, softmax cross-entropy,
-scaled dot.
+"""Composite operations, printed in generic form: normalization, softmax cross-entropy and scaled dot.
+
+The attribute `factors` names the dims of operands and results in factor notation.
 
 %y, %mean, %variance = "sched.normalize"(%x, %scale) <{factors = "t d, d -> t d, t, t", centered = true, epsilon =
 1.0e-05 : f64}>

@@ -1,5 +1,6 @@
-"""The schedule in the text: stream slots of operations, and arena allocations of their results
-(`mlir/sched/attributes.py`).
+"""The dialect `sched`: the schedule of a program and composite operations.
+
+The schedule consists of attributes: `sched.item` and `sched.buffers` (`mlir/sched/attributes.py`), and `sched.trips`.
 """
 
 from __future__ import annotations
@@ -23,26 +24,26 @@ from meshgen.mlir.sched.scan import PART as SCAN
 
 
 def read_slot(importer: Importer, node: Node, attribute: Attribute) -> None:
-    """Read on which stream and when an operation runs."""
+    """Read `sched.item` into the node: the stream on which it runs, its events and its times."""
     if isinstance(attribute, ItemAttr):
         node.notes = replace(node.notes, slot=attribute.data)
 
 
 def read_places(importer: Importer, node: Node, attribute: Attribute) -> None:
-    """Read the arena allocations of a node's results."""
+    """Read `sched.buffers` into the node: the arena allocations of its results."""
     if isinstance(attribute, ArrayAttr):
         places = tuple(item.data for item in attribute if isinstance(item, BufferAttr))
         node.notes = replace(node.notes, places=places)
 
 
 def read_trips(importer: Importer, node: Node, attribute: Attribute) -> None:
-    """Read the trip count of a loop whose condition does not determine it."""
+    """Read `sched.trips` into a `while` node: the trip count of a loop whose condition does not determine it."""
     if isinstance(attribute, IntegerAttr) and node.op == "while":
         node.notes = replace(node.notes, trips=max(1, attribute.value.data))
 
 
 def write_schedule(printer: TextPrinter, node: Node) -> Mapping[str, str]:
-    """Return the attributes for a node's stream slot and allocations, and for a loop's trip count."""
+    """Return the attributes that state the schedule of a node: `sched.item`, `sched.buffers` and `sched.trips`."""
     attributes: dict[str, str] = {}
     if node.notes.trips is not None:
         attributes["sched.trips"] = f"{node.notes.trips} : i64"

@@ -1,4 +1,4 @@
-"""Grouped matmuls in text: `sched.ragged_dot`, in generic form.
+"""The operation `sched.ragged_dot`, a grouped matmul, which is printed in generic form.
 
 %0 = "sched.ragged_dot"(%rows, %matrices, %starts, %ends) <{contracts = false}>
     : (tensor<64x32xbf16>, tensor<4x32x16xbf16>, tensor<4xi32>, tensor<4xi32>) -> tensor<64x16xbf16>
@@ -42,7 +42,7 @@ def _import_ragged_dot(importer: Importer, operation: Operation) -> None:
     importer.convert(operation, "ragged_dot", attrs)
 
 
-# Multiplies rows [start, end) of group g with matrix g.
+# Without `contracts`, rows [start, end) of group g are multiplied with matrix g.
 # With `contracts`, these rows of both operands are contracted into one matrix per group.
 PART = as_nodes(
     *define(GenericOperation, "sched", {"4 -> 1": "ragged_dot"}, FIELDS=(

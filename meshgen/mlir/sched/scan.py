@@ -1,6 +1,6 @@
-"""Scans in text: `sched.scan`, from stage `partition` on, in generic form.
+"""The operations `sched.scan` and `sched.recurrence`, which are printed in generic form from stage `partition` on.
 
-A `sched.recurrence` is a scan that runs as a single kernel.
+A recurrence is a scan that runs as a single kernel.
 
 %0, %1 = "sched.scan"(%state, %stack, %weights) <{trips = 24, sliced = [1, 2], offsets = [0, 0], strides = [1, 1]}> ({
 ^bb0(%s: tensor<8xf32>, %before: tensor<1x8xf32>, %row: tensor<1x8x8xf32>):
@@ -45,8 +45,9 @@ def _write_scan(printer: TextPrinter, node: Node) -> str:
 
 
 # The body runs for `trips` iterations.
-# An operand with an index in `sliced` is read from row `offset + stride * iteration` on.
-# In a recurrence, each element of a carried value depends only on the same element of the previous iteration.
+# `sliced` are the indices of operands that are read in slices: each iteration reads from row `offset + stride *
+# iteration` on.
+# In a recurrence, each element of a carried value depends only on the same element after the previous iteration.
 _SIGNATURE = "m -> n {m -> n} <trips: integer, sliced: integers, offsets: integers, strides: integers>"
 _NAMES = ("scan", "recurrence")
 
