@@ -1,4 +1,4 @@
-"""Values whose dims are indexed by the loops of a structured operation."""
+"""`Spread`, a value with one dim per loop of a structured operation, and functions that reshape, slice and reduce it."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ Loops = tuple[int, ...]
 
 
 class Spread(NamedTuple):
-    """A value whose dim d is indexed by the loop `loops[d]`."""
+    """A value computed inside a loop nest, stored over the loops that it depends on: the loop `loops[d]` indexes dim d."""
 
     value: Value
     loops: Loops
 
 
 def transposed(builder: Builder, value: Value, order: Sequence[int]) -> Value:
-    """Transpose a value so that its dims are in this order."""
+    """Transpose a value so that dim i of the result is dim `order[i]`."""
     if list(order) == list(range(len(order))):
         return value
     kind = value.type.with_shape(value.type.shape[dim] for dim in order)
@@ -27,7 +27,7 @@ def transposed(builder: Builder, value: Value, order: Sequence[int]) -> Value:
 
 
 def over(builder: Builder, spread: Spread, loops: Sequence[int], sizes: Sequence[int | None]) -> Value:
-    """Transpose and broadcast a value so that its dims are `loops`, in this order."""
+    """Transpose and broadcast a value so that it has one dim per loop in `loops`, in this order."""
     order = sorted(range(len(spread.loops)), key=lambda dim: loops.index(spread.loops[dim]))
     value = transposed(builder, spread.value, order)
     if len(order) == len(loops):
@@ -36,7 +36,7 @@ def over(builder: Builder, spread: Spread, loops: Sequence[int], sizes: Sequence
 
 
 def sliced(builder: Builder, value: Value, start: Sequence[int], limit: Sequence[int], stride: Sequence[int]) -> Value:
-    """Slice a value, or return it unchanged if the slice covers all of it."""
+    """Slice a value. A slice that covers the whole value returns it unchanged."""
     if not any(start) and tuple(limit) == value.type.shape and all(step == 1 for step in stride):
         return value
     shape = [max(0, -(-(b - a) // s)) for a, b, s in zip(start, limit, stride, strict=True)]
@@ -45,12 +45,12 @@ def sliced(builder: Builder, value: Value, start: Sequence[int], limit: Sequence
 
 
 def reshaped_dim(builder: Builder, value: Value, dim: int, parts: Sequence[int | None]) -> Value:
-    """Reshape one dim into the dims `parts`. If it has size 1, `parts` may be empty."""
+    """Reshape dim `dim` into dims of the sizes `parts`. A dim of size 1 may be dropped, by empty `parts`."""
     return builder.reshape(value, (*value.type.shape[:dim], *parts, *value.type.shape[dim + 1 :]))
 
 
 def reduced(builder: Builder, spread: Spread, kind: str, kept: Sequence[int]) -> Spread:
-    """Reduce a value over all loops that are not in `kept`."""
+    """Reduce a value over all loops except those in `kept`."""
     dims = tuple(dim for dim, loop in enumerate(spread.loops) if loop not in kept)
     if not dims:
         return spread
@@ -63,12 +63,12 @@ def reduced(builder: Builder, spread: Spread, kind: str, kept: Sequence[int]) ->
 
 
 def in_order(builder: Builder, spread: Spread, order: Loops) -> Value:
-    """Transpose a value so that its dims are the loops `order`, in this order."""
+    """Transpose a value so that its dims are the loops in `order`."""
     return transposed(builder, spread.value, [spread.loops.index(loop) for loop in order])
 
 
 def fold_region(kind: str, dtype: str) -> Graph:
-    """Return the region of a reduction that applies one binary op."""
+    """Return the region of a reduction that applies the binary op `kind` to scalars of type `dtype`."""
     scalar = TensorType((), dtype)
     region = Graph("", [Value(scalar), Value(scalar)])
     region.outputs = list(region.add(kind, region.inputs, [scalar]).results)

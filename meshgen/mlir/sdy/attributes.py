@@ -1,4 +1,4 @@
-"""Attributes of Shardy's dialect `sdy`. `spelling.py` parses the text between their brackets."""
+"""Attributes of Shardy's dialect `sdy`. `spelling.py` parses the text between the brackets of these attributes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ _Kind = TypeVar("_Kind", bound="Data[object]")
 
 
 def parse_attribute(parser: AttrParser, kind: type[_Kind]) -> _Kind:
-    """Parse an attribute of class `kind`: its full form (`#sdy.mesh<...>`), an alias, or only the text after its name."""
+    """Parse an attribute of class `kind`, in any of three forms.
+
+    These are its full form (`#sdy.mesh<...>`), an alias (`#mesh0`), and only the text after the name (`<...>`).
+    """
     assert isinstance(parser, TextParser)
     if not parser.at_mark("#"):
         return kind(kind.parse_parameter(parser))
@@ -30,9 +33,9 @@ def parse_attribute(parser: AttrParser, kind: type[_Kind]) -> _Kind:
 
 
 def _normalized(body: str) -> str:
-    """Return the text of a sharding with normalized white space.
+    """Return the text of a sharding with white space as the printer writes it.
 
-    Malformed text is returned unchanged; the operation that uses the sharding reports it.
+    Malformed text is returned unchanged: the operation that has the sharding reports the error.
     """
     try:
         return str(read_spelled(body))
@@ -42,7 +45,7 @@ def _normalized(body: str) -> str:
 
 @irdl_attr_definition
 class ShardingRuleAttr(Bracketed):
-    """The sharding rule that JAX writes on a custom call. It is checked but not used: meshgen has its own rules."""
+    """The sharding rule that JAX attaches to a custom call. It is checked but not used: meshgen has rules of its own."""
 
     name = "sdy.op_sharding_rule"
 
@@ -70,7 +73,7 @@ class MeshAttr(Data[SpelledMesh]):
 
 @irdl_attr_definition
 class ShardingAttr(Bracketed):
-    """The sharding of one value, such as `<@mesh, [{"x"}, {}]>`. The data is the text between the brackets."""
+    """The sharding of one value, such as `<@mesh, [{"x"}, {}]>`, stored as the text between the brackets."""
 
     name = "sdy.sharding"
 
@@ -83,7 +86,7 @@ class ShardingAttr(Bracketed):
 class ShardingPerValueAttr(Data[tuple[str, ...]]):
     """The shardings of several values, such as `<[<@mesh, [{"x"}]>, ...]>`.
 
-    The data is the text between the brackets of each sharding, one per operand or per result.
+    Stored as one text per operand or per result: the text between the brackets of each sharding.
     """
 
     name = "sdy.sharding_per_value"
@@ -132,7 +135,7 @@ class ManualAxesAttr(OpaqueSyntaxAttribute, Data[tuple[str, ...]]):
 
 
 def parse_shardings(parser: TextParser) -> ShardingPerValueAttr:
-    """Parse `=[<...>, <...>]`, or an alias of a list of shardings after the `=`."""
+    """Parse `=[<...>, <...>]`, or an alias of such a list after the `=`."""
     parser.parse_punctuation("=")
     if parser.at_mark("#"):
         return parse_attribute(parser, ShardingPerValueAttr)
@@ -140,7 +143,7 @@ def parse_shardings(parser: TextParser) -> ShardingPerValueAttr:
 
 
 class ListedAxes(OpaqueSyntaxAttribute, Data[str]):
-    """Base class of attributes that list mesh axes. The data is the text as written, with its brackets."""
+    """Base class of attributes that list mesh axes. The text is stored as written, with its brackets."""
 
     brackets: ClassVar[str] = "[]"
 

@@ -13,7 +13,8 @@ sharded_to_unreduced
 replicated_to_unreduced
                     equal dims; the result is unreduced along the axes
 
-An operand without a sharding counts as replicated in all_slice, all_reduce and reduce_scatter.
+In all_slice, all_reduce and reduce_scatter, an operand without a sharding is replicated. In other collectives, the
+operand must have a sharding.
 """
 
 from __future__ import annotations
@@ -39,8 +40,9 @@ _REPLICATED_BY_DEFAULT = (
     "all_slice",
     "all_reduce",
     "reduce_scatter",
-)  # an operand without a sharding counts as replicated
-_TO_UNREDUCED = ("sharded_to_unreduced", "replicated_to_unreduced")  # the result is unreduced along the listed axes
+)  # collectives in which an operand without a sharding is replicated
+# collectives whose result is unreduced along the listed axes
+_TO_UNREDUCED = ("sharded_to_unreduced", "replicated_to_unreduced")
 REDUCING = ("sdy.all_reduce", "sdy.reduce_scatter")
 _LIST = re.compile(r"\{([^{}]*)\}")
 _LISTED = re.compile(r'"[^"]+"(?:\s*:\s*\(\d+\)\s*\d+)?|:\s*\d+\s*->\s*\d+|[\[\]{},\s]')
@@ -48,10 +50,11 @@ _PARAM = re.compile(r"\{([^{}]*)\}\s*:\s*(\d+)\s*->\s*(\d+)")
 
 
 def check_collective(importer: Importer, operation: Operation, after: Spelled) -> Axes:
-    """Check a collective whose `out_sharding` is `after`, and collect its faults.
+    """Check the collective `operation`, which changes the sharding of its operand to `after`. Reports its faults.
 
     Returns:
-        The axes over which the collective reduces. Empty if it is invalid, or if a mesh axis has an unknown size.
+        The axes over which the collective reduces. Empty if the collective is invalid or a mesh axis has an unknown
+        size.
     """
     op, symbol = operation.name.removeprefix("sdy."), symbol_of(importer.reading, after.mesh)
     mesh = importer.reading.meshes[symbol]
@@ -83,9 +86,9 @@ def check_collective(importer: Importer, operation: Operation, after: Spelled) -
 
 
 def _mesh_fault(reading: Reading, op: str, before: str | SpelledMesh, symbol: str) -> str:
-    """Return the error message if the operand and the result of a collective are on different meshes.
+    """Return an error message if the operand and the result of a collective are on incompatible meshes, else "".
 
-    Both meshes need the same axes. Only a collective_permute may also reorder the devices.
+    The meshes must have the same axes and devices. The result of a collective_permute may have another device order.
     """
     (axes, devices), (axes_there, devices_there) = (
         _axes_and_devices(reading, before),
@@ -99,9 +102,9 @@ def _mesh_fault(reading: Reading, op: str, before: str | SpelledMesh, symbol: st
 def _axes_and_devices(
     reading: Reading, mesh: str | SpelledMesh
 ) -> tuple[tuple[tuple[str, int | None], ...], tuple[int, ...]]:
-    """Return the axes of a mesh, as pairs of name and size, and its devices in order.
+    """Return the axes of a mesh, as pairs of name and size, and its device ids in order.
 
-    Returns no axes for an unknown mesh, which is reported where it is named.
+    Returns no axes and no devices for an unknown mesh: the sharding that names it causes a fault elsewhere.
     """
     try:
         named_mesh = reading.meshes[symbol := symbol_of(reading, mesh)]
@@ -113,9 +116,9 @@ def _axes_and_devices(
 
 
 def kept_kind_fault(value: SSAValue, after: Spelled) -> str:
-    """Return the error message if `after` changes the reduction kind along an axis of an unreduced value.
+    """Return an error message if `after` changes the reduction kind along an axis over which `value` is unreduced.
 
-    Returns an empty string if no axis changes its kind.
+    Returns "" if no axis changes its kind.
     """
     before = spelled_of(value)
     for axis, kind in () if before is None or before.mesh != after.mesh else _sharding_of_spelled(before).partial:
@@ -130,9 +133,10 @@ def _sharding_of_spelled(spelled: Spelled) -> Sharding:
 
 
 def spelled_of(value: SSAValue) -> Spelled | None:
-    """Return the sharding that the defining operation of `value` or the signature of its function states.
+    """Return the sharding that the program states for `value`: on the operation that defines it, or on the function
+    argument.
 
-    Returns None if neither states one, or if it is malformed.
+    Returns None if the program states none, or if the sharding is malformed.
     """
     owner = value.owner
     if isinstance(owner, Block):
@@ -141,14 +145,14 @@ def spelled_of(value: SSAValue) -> Spelled | None:
         text = _text_of_result(value, owner)
     try:
         return read_spelled(text) if text else None
-    except ValueError:  # An invalid sharding is reported where it is written.
+    except ValueError:  # The annotation that contains the malformed sharding reports it.
         return None
 
 
 def _can_state_sharding(value: SSAValue) -> bool:
-    """Whether `value` is an operation result or a function argument, and so can have a sharding of its own.
+    """Whether `value` is an operation result or a function argument, so that the program can state its sharding there.
 
-    The parent operation states the shardings of other block arguments.
+    The sharding of any other block argument is stated by the parent operation.
     """
     return not isinstance(value.owner, Block) or isinstance(value.owner.parent_op(), func.FuncOp)
 
@@ -172,7 +176,7 @@ def _text_of_argument(argument: BlockArgument) -> str:
 
 
 def listed_axes(text: str) -> list[Axes]:
-    """Parse the lists of axes in `text`, the attribute of a collective.
+    """Parse `text`, the attribute with the axes of a collective, into lists of axes.
 
     There is one list per dim, one per all_to_all param, or a single list. Raises ValueError if a list is malformed.
     """
@@ -180,9 +184,9 @@ def listed_axes(text: str) -> list[Axes]:
 
 
 def collective_fault(op: str, text: str, before: Sharding | None, after: Sharding, mesh: Mesh) -> str:
-    """Return the error message for a collective with the axis attribute `text`, or an empty string if it is valid.
+    """Return an error message if the collective `op` with the axis attribute `text` is invalid, else "".
 
-    If `before` is None, the sharding of the operand is unknown, and only `text` and `after` are checked.
+    If `before`, the sharding of the operand, is None, only `text` and `after` are checked.
     """
     lists = listed_axes(text)
     if unparsed := _LISTED.sub("", text):
@@ -213,7 +217,7 @@ def collective_fault(op: str, text: str, before: Sharding | None, after: Shardin
 
 
 def part_fault(ref: str, mesh: Mesh) -> str:
-    """Return the error message if `ref` is an invalid sub-axis, or an empty string.
+    """Return an error message if `ref` is an invalid sub-axis, else "".
 
     The size of a sub-axis must be larger than 1, smaller than the axis, and divide the axis.
     """
@@ -225,7 +229,7 @@ def part_fault(ref: str, mesh: Mesh) -> str:
 
 
 def _axes_fault(axes: Sequence[str], mesh: Mesh) -> str:
-    """Return the error message for an unknown axis, an invalid sub-axis, or an axis that is listed twice."""
+    """Return an error message if an axis is unknown, an invalid sub-axis, or listed twice, else ""."""
     for index, axis in enumerate(axes):
         if split_ref(axis)[0] not in mesh.names:
             return f"mesh axis '{axis}' is not in {mesh}"
@@ -257,7 +261,11 @@ def _reduced_fault(axes: Axes, after: Sharding) -> str:
 
 
 def _kind_fault(operation: Operation, text: str, before: Sharding) -> str:
-    """Return the error message if a collective reduces by another kind than the one by which its operand is unreduced."""
+    """Return an error message if the reduction kind of a collective differs from the one by which its operand is
+    unreduced.
+
+    `text` lists the axes of the collective, and `before` is the sharding of the operand. Returns "" if the kinds agree.
+    """
     kind = string_of(operation.properties.get("reduction"), "sum")
     reduced_axes = [axis for axes in listed_axes(text) for axis in axes]
     for axis, operand_kind in before.partial:
@@ -275,7 +283,9 @@ def _unreduced_fault(lists: Sequence[Axes], after: Sharding) -> str:
 
 
 def _left_fault(before: Sharding, lists: Sequence[Axes], after: Sharding, mesh: Mesh) -> str:
-    """Check that the result is unreduced along exactly the listed axes and the operand's. Returns the error message."""
+    """Return an error message unless the result is unreduced along the listed axes and those of the operand, and no
+    others.
+    """
     listed = (axis for axes in lists for axis in axes)
     actual, expected = (
         _merged_axis_parts(sorted(axes, key=lambda axis: split_ref(axis)[:2]), mesh)
@@ -288,7 +298,10 @@ def _left_fault(before: Sharding, lists: Sequence[Axes], after: Sharding, mesh: 
 
 
 def _appended_axes(op: str, text: str, lists: Sequence[Axes], rank: int) -> tuple[list[Axes], list[Axes]]:
-    """Return the axes per dim to append to the result's dims and to the operand's dims, which makes both equal."""
+    """Return, per dim, the axes to append to the result's dims and those to append to the operand's dims.
+
+    A valid collective then has equal dims on both sides.
+    """
     no_axes: list[Axes] = [()] * rank
     if op in ("all_gather", "sharded_to_unreduced"):
         return list(lists), no_axes
@@ -312,7 +325,7 @@ def _mismatch(before: Sharding, after: Sharding, lost: Sequence[Axes], gained: S
 
 
 def _merged_axis_parts(axes: Iterable[str], mesh: Mesh) -> list[tuple[str, int, int]]:
-    """Return each axis as (name, number of devices before it, size). Adjacent sub-axes of one axis are merged."""
+    """Return each axis as (name, product of the sizes of the sub-axes before it, size). Adjacent sub-axes are merged."""
     merged: list[tuple[str, int, int]] = []
     for ref in axes:
         name, pre, size = split_ref(ref)

@@ -1,4 +1,4 @@
-"""Shardy's dialect `sdy`, as far as JAX emits it. Only manual computations and propagation directives are printed too."""
+"""Shardy's dialect `sdy`, as far as JAX emits it. Only manual computations and propagation directives are also printed."""
 
 from __future__ import annotations
 

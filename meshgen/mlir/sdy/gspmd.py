@@ -34,11 +34,11 @@ _PAIR_HINT = f"a per-device part begins with @{START} for each global value that
 
 @dataclass(frozen=True)
 class _Rewriting:
-    """A module under rewrite, and the original of each operation and value that the rewrite creates.
+    """The state of rewriting a module: it maps new operations and values to those in the text, for locations and names.
 
     Attributes:
         operations: new operation -> the operation that it replaces or copies.
-        values: new value -> the value that it stands for.
+        values: new value -> the value in the text that it replaces.
     """
 
     reading: Reading
@@ -46,7 +46,9 @@ class _Rewriting:
     values: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
 
     def attribute(self, value: SSAValue) -> Attribute | None:
-        """Return the `mhlo.sharding` attribute of the operation that defines `value`, or of the function argument."""
+        """Return the attribute `mhlo.sharding` of the operation that defines `value` or of the function argument
+        `value`.
+        """
         owner = self.values.get(value, value).owner
         if isinstance(owner, Operation):
             return owner.attributes.get(NAME)
@@ -93,7 +95,7 @@ def _refuse_foreign(reading: Reading, part: Part) -> None:
 
 
 def _erase_unused(block: Block) -> None:
-    """Erase the unused conversions that begin parts, and unused operations that depend on such a conversion."""
+    """Erase unused conversions that begin a per-device part, and unused operations that depend on such a conversion."""
     dependent_values = {operation.results[0] for operation in block.ops if is_conversion(operation, START)}
     for operation in block.ops if dependent_values else ():
         if not dependent_values.isdisjoint(used_by(operation)):
@@ -115,7 +117,7 @@ def _erase(operation: Operation) -> None:
 def _rewrite_part(rewriting: _Rewriting, part: Part, block: Block) -> None:
     starts = [operation for operation in block.ops if operation in part.starts]
     axes = _manual_axes(rewriting, starts, part.ends)
-    if not axes:  # no axis is manual: local and global shapes are equal
+    if not axes:  # Without manual axes, local and global shapes are equal, so the conversions can be dropped.
         _drop_conversions(rewriting.reading, [*starts, *part.ends])
         return
     body, first = _build_body(rewriting, part, starts, block), part.ends[0]
@@ -139,7 +141,7 @@ def _rewrite_part(rewriting: _Rewriting, part: Part, block: Block) -> None:
 
 
 def _build_body(rewriting: _Rewriting, part: Part, starts: list[Operation], block: Block) -> Block:
-    """Move the operations of a part into a new block. Operations with users outside the part are copied instead."""
+    """Move the operations of a part into a new block. Operations that also have users outside of the part are copied."""
     body = Block(arg_types=[start.results[0].type for start in starts])
     local_values = dict[SSAValue, SSAValue](zip((start.results[0] for start in starts), body.args, strict=True))
     rewriting.values.update((argument, value) for value, argument in local_values.items())
@@ -173,7 +175,9 @@ def _drop_conversions(reading: Reading, conversions: list[Operation]) -> None:
 
 
 def _manual_axes(rewriting: _Rewriting, starts: list[Operation], ends: list[Operation]) -> tuple[str, ...]:
-    """Return the axes that are manual in a part but not around it. Reports a fault if its conversions disagree."""
+    """Return the axes that are manual inside a part but not around it. Reports a fault if the part's conversions
+    disagree.
+    """
     reading, agreed = rewriting.reading, None
     for conversion, around, within in _stated_shardings(rewriting, starts, ends):
         try:
@@ -192,7 +196,7 @@ def _manual_axes(rewriting: _Rewriting, starts: list[Operation], ends: list[Oper
 def _stated_shardings(
     rewriting: _Rewriting, starts: list[Operation], ends: list[Operation]
 ) -> Iterator[tuple[Operation, str, str]]:
-    """Yield each conversion that states manual axes, with the sharding texts outside and inside of the part."""
+    """Yield each conversion of a part that states manual axes, with two sharding texts: around the part, and inside it."""
     for start in starts:
         yield start, string_of(rewriting.attribute(start.operands[0])), string_of(start.attributes.get(NAME)) or MANUAL
     for end in ends:
@@ -201,7 +205,7 @@ def _stated_shardings(
 
 
 def _shardings(rewriting: _Rewriting, values: list[tuple[Operation, SSAValue]]) -> ShardingPerValueAttr:
-    """Return the shardings of global values. Each value is paired with the conversion that reads or defines it."""
+    """Return the shardings of the operands or results of a part. `values` pairs each conversion with its global value."""
     reading, mesh, texts = rewriting.reading, rewriting.reading.module.mesh, list[str]()
     for conversion, value in values:
         text, kind = string_of(rewriting.attribute(value)), reading.type(value.type, value)

@@ -1,8 +1,9 @@
-"""The per-device parts of a block of a GSPMD program.
+"""Find the per-device parts in a block of a GSPMD program.
 
 `custom_call @SPMDFullToShardShape` begins a part, and `@SPMDShardToFullShape` ends it. A part consists of the
-operations on which its ends depend, back to its starts. They need not be adjacent, and a part may contain the
-conversions of an inner part.
+operations
+on which its ends depend, back to its starts. They need not be adjacent, and a part may contain the conversions of an
+inner part.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ _CONSTANT = "stablehlo.constant"
 
 @dataclass(frozen=True)
 class Part:
-    """A part of a block that is written per device: its conversions, and the operations between them.
+    """A part of a block that computes on the local tiles of a device: its conversions, and the operations between them.
 
     Attributes:
         starts: conversions from global to local values.
         body: operations between starts and ends.
         ends: conversions from local to global values.
-        foreign: values from outside that the part uses without a conversion, except constants. They make it invalid.
+        foreign: values, except constants, that the part uses without a conversion. A valid part has none.
     """
 
     starts: set[Operation]
@@ -35,21 +36,22 @@ class Part:
     foreign: list[SSAValue]
 
     def shares_work_with(self, other: Part) -> bool:
-        """Whether both parts contain a common operation other than a constant."""
+        """Whether the two parts have an operation in common, other than a constant."""
         return any(operation in other.body and operation.name != _CONSTANT for operation in self.body)
 
 
 def is_conversion(operation: Operation, target: str) -> bool:
-    """Whether `operation` is a custom call of `target` with one operand and one result."""
+    """Whether `operation` is a custom call with the target `target`, one operand and one result."""
     is_call = operation.name == "stablehlo.custom_call" and target_of(operation) == target
     return is_call and len(operation.operands) == len(operation.results) == 1
 
 
 def parts_of(block: Block) -> list[Part]:
-    """Return the parts of `block`, ordered by their first end.
+    """Return the per-device parts of `block`, ordered by the first end of each.
 
-    Two ends belong to one part if they depend on common operations, and if all inputs of the part are defined before
-    its first end.
+    Two ends belong to one part if they depend on a common operation, and if all inputs of the part are defined before
+    its
+    first end.
     """
     positions = {operation: position for position, operation in enumerate(block.ops)}
     single = [_part_before(end) for end in positions if is_conversion(end, END)]
@@ -76,7 +78,9 @@ def parts_of(block: Block) -> list[Part]:
 
 
 def _part_before(end: Operation) -> Part:
-    """Return the part that `end` closes."""
+    """Return the part that ends with the conversion `end` only: the operations on which `end` depends, back to the
+    starts.
+    """
     block, part = end.parent_block(), Part(set(), set(), [end], [])
     remaining = [(end.operands[0], 0)]
     while remaining:
@@ -95,7 +99,7 @@ def _part_before(end: Operation) -> Part:
 
 
 def used_by(operation: Operation) -> Iterator[SSAValue]:
-    """Yield the values that `operation` and the operations in its regions use, but that are defined outside."""
+    """Yield the operands of `operation`, and the values from outside that operations in its regions use."""
     yield from operation.operands
     for inner in operation.walk():
         for value in inner.operands if inner is not operation else ():

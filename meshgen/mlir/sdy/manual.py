@@ -1,9 +1,11 @@
 """Convert manual computations (`sdy.manual_computation`) to and from `manual` nodes.
 
-A node has the attributes `axes` (the manual axes) and `in_shardings` and `out_shardings` (over the manual axes only),
-and one region on local types. An axis that is not manual is called free. If a sharding names free axes or has open
-dims, the attributes `in_free` and `out_free` hold for each value its sharding over the free axes and which dims are
-open. Without these attributes the operands are replicated along the free axes.
+A node has the attributes `axes` (the manual axes), `in_shardings` and `out_shardings` (over the manual axes only), and
+one
+region on local types. An axis that is not manual is called free. If a sharding names free axes or has open dims, the
+node also has the attributes `in_free` and `out_free`: for each value, its sharding over the free axes, and which dims
+are
+open. Without these attributes, all values are replicated along the free axes.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ from meshgen.spec import Sharding
 
 
 def _import_manual(importer: Importer, operation: Operation) -> None:
-    """Import a manual computation as one node. Values that its body captures become replicated operands."""
+    """Import a manual computation as one node. Values that its body captures become replicated operands of the node."""
     assert isinstance(operation, ManualComputation)
     in_specs = _annotations_of(importer, operation, operation.in_shardings, operation.operands)
     out_specs = _annotations_of(importer, operation, operation.out_shardings, operation.results)
@@ -44,21 +46,24 @@ def _import_manual(importer: Importer, operation: Operation) -> None:
 
 
 def _named_axes(reading: Reading, operation: Operation) -> tuple[str, tuple[str, ...]]:
-    """Return the mesh and the manual axes that a computation names."""
+    """Return the symbol of the mesh over which a manual computation runs, and its manual axes as the text names them."""
     assert isinstance(operation, ManualComputation)
     return next(iter(_named_meshes(reading, operation)), ""), operation.manual_axes
 
 
 def _named_meshes(reading: Reading, operation: Operation) -> list[str]:
-    """Return the meshes that the shardings of a computation name or write in place, in order."""
+    """Return the symbols of the meshes over which the shardings of a computation are, without duplicates.
+
+    A sharding names a mesh, or it contains the axes of a declared mesh.
+    """
     declared = (mesh if isinstance(mesh, str) else find_declared(reading, mesh) for mesh in meshes_of(operation))
     return [*dict.fromkeys(symbol for symbol in declared if symbol)]
 
 
 def _manual_axes(importer: Importer, operation: ManualComputation) -> tuple[str, ...]:
-    """Return the manual axes under their names in the mesh of the program. Reports a fault if they are only sub-axes.
+    """Return the manual axes by their names in the mesh of the program, which may be another one over the same devices.
 
-    A program may declare several meshes over the same devices; one of them is the mesh of the program.
+    Reports a fault if an axis is only a sub-axis there.
     """
     symbol, named = _named_axes(importer.reading, operation)
     if duplicates := [axis for index, axis in enumerate(named) if axis in named[:index]]:
@@ -72,7 +77,7 @@ def _manual_axes(importer: Importer, operation: ManualComputation) -> tuple[str,
 
 
 def _mesh(importer: Importer, operation: Operation, specs: Sequence[Annotation]) -> Mesh:
-    """Return the mesh that the shardings name. Reports a fault if they name several."""
+    """Return the mesh that the shardings of a manual computation name. Reports a fault if they name several."""
     named = dict.fromkeys(spec.sharding.mesh for spec in specs if spec.sharding.mesh)
     if len(named) > 1:
         _refuse_meshes(importer, operation, named)
@@ -87,7 +92,7 @@ def _refuse_meshes(importer: Importer, operation: Operation, names: Iterable[str
 
 def _import_over_mesh(importer: Importer, operation: ManualComputation, axes: tuple[str, ...], in_specs: Sequence[Annotation],
                       out_specs: Sequence[Annotation]) -> None:  # fmt: skip
-    """Emit the `manual` node, with the mesh of the computation as the default mesh."""
+    """Emit the `manual` node of a computation whose mesh is the default mesh now."""
     mesh = importer.reading.module.mesh
     for axis in axes:
         if axis not in mesh.names:
@@ -114,13 +119,13 @@ def _import_over_mesh(importer: Importer, operation: ManualComputation, axes: tu
 
 
 def _is_open(specs: Sequence[Annotation], axes: Sequence[str], mesh: Mesh) -> bool:
-    """Whether a sharding names a free axis, or has an open dim that a free axis may split."""
+    """Whether a sharding names a free axis, or has an open dim, which a free axis may split."""
     named = any(split_ref(a)[0] not in axes for spec in specs for a in spec.sharding.used_axes)
     return named or (any(any(spec.open_dims) for spec in specs) and any(name not in axes for name in mesh.names))
 
 
 def _free(spec: Annotation, axes: Sequence[str]) -> tuple[Sharding, tuple[bool, ...]]:
-    """Return the part of an annotation over the free axes: a sharding, and which dims are open."""
+    """Return the part of an annotation that concerns free axes: a sharding over them, and which dims are open."""
     dims = tuple(tuple(a for a in dim if split_ref(a)[0] not in axes) for dim in spec.sharding.dims)
     return Sharding(dims), tuple(spec.open_dims) or (False,) * len(dims)
 
@@ -128,7 +133,7 @@ def _free(spec: Annotation, axes: Sequence[str]) -> tuple[Sharding, tuple[bool, 
 def _annotations_of(
     importer: Importer, operation: Operation, attribute: ShardingPerValueAttr | None, values: Sequence[SSAValue]
 ) -> list[Annotation]:
-    """Return the annotations that `attribute` states for `values`. Reports a fault if their counts differ."""
+    """Return the annotations that `attribute` has for `values`. Reports a fault if the counts differ."""
     bodies = attribute.data if attribute else ()
     if len(bodies) != len(values):
         importer.fault("MG0104", f"there are {len(bodies)} shardings for {len(values)} values", operation)
@@ -137,7 +142,9 @@ def _annotations_of(
 
 
 def _manual_part(importer: Importer, operation: Operation, sharding: Sharding, axes: Sequence[str]) -> Sharding:
-    """Return `sharding` without its free axes. Reports a fault unless they are minor to the manual axes in each dim."""
+    """Return `sharding` without its free axes. Reports a fault if a free axis is more major than a manual axis of its
+    dim.
+    """
     dims: list[tuple[str, ...]] = []
     for dim in sharding.dims:
         manual = tuple(axis for axis in dim if split_ref(axis)[0] in axes)
@@ -151,9 +158,11 @@ def _manual_part(importer: Importer, operation: Operation, sharding: Sharding, a
 
 def _check_types(importer: Importer, operation: Operation, role: str, outside: Sequence[SSAValue],
                  shardings: Sequence[Sharding], inside: Sequence[Value]) -> None:  # fmt: skip
-    """Report a fault for each type in the body that is not the local type of its operand or result.
+    """Report a fault for each argument or result of the body whose type is not the local type of the value outside.
 
-    Up to stage `propagate` the tiles must be even. Later the shardings include free axes, which may split unevenly.
+    Up to stage `propagate`, all tiles must have the same size. In later stages the shardings include free axes, which
+    may
+    split a dim unevenly.
     """
     mesh, is_even = importer.reading.module.mesh, importer.reading.module.stage in ("import", "propagate")
     if not mesh.is_static:
@@ -163,7 +172,7 @@ def _check_types(importer: Importer, operation: Operation, role: str, outside: S
             operation,
             "give it with --mesh",
         )
-    if importer.reading.faults:  # the shardings may name unknown axes
+    if importer.reading.faults:  # Earlier faults may be unknown axes, of which local types cannot be computed.
         return
     for index, (ssa, sharding, value) in enumerate(zip(outside, shardings, inside, strict=True)):
         kind = importer.type(ssa)
@@ -192,7 +201,7 @@ def _write_manual(printer: TextPrinter, node: Node) -> str:
 
 
 def _spelled(node: Node, side: str, mesh: Mesh) -> str:
-    """Return the shardings of the operands (`side` is "in") or results over manual and free axes, as text."""
+    """Return the text of the shardings of the operands (`side` is "in") or results ("out"), over manual and free axes."""
     texts = [
         spell(Sharding(tuple((*a, *b) for a, b in zip(s.dims, f.dims, strict=True)), s.partial), mesh.name, opened)
         for s, f, opened in node.attrs.ends(side)

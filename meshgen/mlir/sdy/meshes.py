@@ -1,4 +1,4 @@
-"""Reader of Shardy's meshes, which are declared by name or written in place in a sharding."""
+"""Reader of Shardy's meshes, which are declared under a name or spelled out inside a sharding."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from meshgen.mlir.shard.grid import declare
 
 
 def symbol_of(reading: Reading, spelled: str | SpelledMesh) -> str:
-    """Return the name of the mesh of a sharding. A mesh that is written in place must equal a declared one.
+    """Return the name of the mesh of a sharding. A mesh that is spelled out must equal a declared one.
 
     Raises:
         ShardingError: the mesh is not declared.
@@ -38,7 +38,7 @@ def symbol_of(reading: Reading, spelled: str | SpelledMesh) -> str:
 
 
 def declare_in_place(reading: Reading, top: Operation) -> None:
-    """Declare each mesh that a sharding writes in place and that equals no declared mesh, in program order."""
+    """Declare each mesh that is spelled out inside a sharding, unless an equal mesh is declared. Goes in program order."""
     for operation in reading.originals(top):
         for mesh in meshes_of(operation):
             if isinstance(mesh, str):
@@ -51,9 +51,9 @@ def declare_in_place(reading: Reading, top: Operation) -> None:
 
 
 def meshes_of(operation: Operation) -> Iterator[str | SpelledMesh]:
-    """Yield the meshes of an operation's shardings, by name or as written in place.
+    """Yield the mesh of each sharding of an operation: its name, or the mesh as it is spelled out.
 
-    Malformed shardings are skipped: they are reported where they are used.
+    Malformed shardings are skipped: the importers that use them report them.
     """
     for attribute in _attributes(operation):
         is_one = isinstance(attribute, ShardingAttr)
@@ -64,7 +64,7 @@ def meshes_of(operation: Operation) -> Iterator[str | SpelledMesh]:
 
 
 def _attributes(operation: Operation) -> Iterator[Attribute]:
-    """Yield the attributes of an operation. For a function this includes the attributes of its arguments and results."""
+    """Yield the attributes of an operation. For a function, these include the attributes of its arguments and results."""
     yield from (*operation.attributes.values(), *operation.properties.values())
     for name in ("arg_attrs", "res_attrs"):
         entries = operation.properties.get(name)
@@ -80,7 +80,7 @@ def read_mesh_op(reading: Reading, operation: Operation) -> None:
 
 
 def _declare_mesh(reading: Reading, symbol: str, mesh: SpelledMesh, operation: Operation) -> None:
-    """Declare a mesh such as `["x"=2], device_ids=[1, 0]`."""
+    """Declare a mesh such as `["x"=2], device_ids=[1, 0]` under the name `symbol`."""
     axes, order = [Axis(name, size) for name, size in mesh.axes], mesh.device_ids
     if order is not None:
         count = math.prod(axis.size or 1 for axis in axes)
@@ -98,7 +98,7 @@ def _declare_mesh(reading: Reading, symbol: str, mesh: SpelledMesh, operation: O
 
 
 def find_declared(reading: Reading, spelled: SpelledMesh) -> str | None:
-    """Return the name of the declared mesh with the axes and device order of `spelled`, or None if there is none."""
+    """Return the name of the declared mesh that has the axes and device order of `spelled`, or None if there is none."""
     for symbol, mesh in reading.meshes.items():
         axes = tuple((axis.name, axis.size) for axis in mesh.axes)
         if symbol and axes == spelled.axes and reading.device_ids(symbol) == spelled.device_ids:

@@ -1,4 +1,4 @@
-"""Operations of Shardy: meshes, shardings, manual and named computations, propagation directives and collectives."""
+"""Operations of Shardy: meshes, constraints, manual and named computations, propagation directives and collectives."""
 
 from __future__ import annotations
 
@@ -39,11 +39,13 @@ class MeshOp(TextOperation):
 
 
 class OneValueOperation(TextOperation):
-    """An operation on one value, `%x PROPERTIES {attributes} : type`. A result has the type of the operand."""
+    """An operation on one value: `%x PROPERTIES {attributes} : type`. The result, if any, has the type of the operand."""
 
     @classmethod
     def parse_properties(cls, parser: Parser) -> dict[str, Attribute]:
-        """Parse the properties after the operand: here the sharding of a `sharding_constraint`."""
+        """Parse the properties after the operand. In this base class, these are the sharding of a
+        `sharding_constraint`.
+        """
         return {"sharding": parse_attribute(parser, ShardingAttr)}
 
     @classmethod
@@ -68,7 +70,10 @@ class ShardingGroup(OneValueOperation):
 
 
 class PropagationBarrier(OneValueOperation):
-    """A limit on the direction of propagation: `sdy.propagation_barrier %x allowed_direction=FORWARD : tensor<8xf32>`."""
+    """An identity through which shardings propagate only in the allowed direction.
+
+    sdy.propagation_barrier %x allowed_direction=FORWARD : tensor<8xf32>
+    """
 
     @classmethod
     def parse_properties(cls, parser: Parser) -> dict[str, Attribute]:
@@ -92,7 +97,7 @@ class DataFlowEdge(OneValueOperation):
 
 
 class Computation(TextOperation):
-    """Base class of operations with a body over their operands, and with shardings of operands and results."""
+    """Base class of operations with a body that computes on their operands, and with shardings of operands and results."""
 
     @property
     def in_shardings(self) -> ShardingPerValueAttr | None:
@@ -124,7 +129,7 @@ class Computation(TextOperation):
 
     @classmethod
     def parse_name(cls, parser: TextParser) -> dict[str, Attribute]:
-        """Parse what precedes the operands."""
+        """Parse the text before the operands: the name of a named computation, or nothing."""
         return {}
 
 
@@ -158,7 +163,7 @@ class NamedComputation(Computation):
 
 
 class Collective(TextOperation):
-    """An explicit change of a sharding.
+    """A collective: it returns its operand with another sharding.
 
     sdy.all_reduce max {"x"} %a out_sharding=<@mesh, [{}, {}]> : tensor<8x8xf32>
     """
@@ -188,8 +193,8 @@ _LISTS: dict[str, type[ListedAxes]] = {
 _PER_DIM, _ALL = ListOfAxisRefListsAttr.name, AxisRefListAttr.name
 _OUT = f"out_sharding: {ShardingAttr.name}"
 _PER_VALUE = f"in_shardings?: {ShardingPerValueAttr.name}, out_shardings?: {ShardingPerValueAttr.name}"
-# A collective keeps the global value and changes its sharding to `out_sharding`. The axes that its property lists
-# follow from both shardings.
+# A collective keeps the global value and changes its sharding to `out_sharding`. The axes in its property are
+# redundant: both shardings determine them.
 COLLECTIVES = define(Collective, "sdy", {
     f"1 -> 1 <axes: {_PER_DIM}, {_OUT}>": "sharded_to_unreduced",
     f"1 -> 1 <axes: {_ALL}, {_OUT}>": "replicated_to_unreduced",

@@ -1,7 +1,9 @@
 """Convert Shardy's sharding groups, barriers, data-flow edges and named computations to and from nodes.
 
-A member of a group becomes a node right after the producer, so that all users see the value with the group's sharding.
-A named computation is inlined. Its shardings become required annotations of its operands and results.
+A member of a sharding group becomes a node right after the producer of its value, so that all users of the value see
+the
+group's sharding. A named computation is inlined. Its shardings become required annotations on the values that enter and
+leave it.
 """
 
 from __future__ import annotations
@@ -24,9 +26,9 @@ from meshgen.mlir.shard.annotations import annotation_attrs
 
 
 def _find_named(reading: Reading, top: Operation) -> None:
-    """Record which meshes the shardings name.
+    """Record the meshes that shardings name.
 
-    This matters only if there are several meshes and one of them declares an order of devices.
+    Only needed if the program declares several meshes and one of them lists device ids.
     """
     if len(reading.meshes) < 2 or not reading.devices:
         return
@@ -35,9 +37,10 @@ def _find_named(reading: Reading, top: Operation) -> None:
 
 
 def _check_groups(reading: Reading, top: Operation) -> None:
-    """Report a fault for each member of a sharding group in another manual computation than the first member.
+    """Report a fault for each sharding group whose members are in different manual computations, or inside and outside
+    of one.
 
-    The dims of local and of global tensors cannot share a sharding.
+    A local tensor inside and a global tensor outside cannot have the same sharding.
     """
     first: dict[int, Operation | None] = {}
     for operation in reading.originals(top):
@@ -63,7 +66,7 @@ def _import_member(importer: Importer, operation: Operation) -> None:
 
 
 def _write_member(printer: TextPrinter, node: Node) -> str:
-    """Return the text of a group member. It has no result in the text: users print the name of its operand."""
+    """Return the text of a sharding group member. The operation has no result, so users print the name of its operand."""
     (value,) = node.operands
     name = printer.name(value)
     printer.share_name(node.result, name)
@@ -85,7 +88,7 @@ def _write_barrier(printer: TextPrinter, node: Node) -> str:
 
 
 def _import_edge(importer: Importer, operation: Operation) -> None:
-    """Import the sharding that Shardy's propagation chose, as a required annotation."""
+    """Import a data-flow edge: the sharding that Shardy's propagation chose becomes a required annotation."""
     value, sharding = importer.value(operation.operands[0]), operation.properties.get("sharding")
     if isinstance(sharding, ShardingAttr):
         value = _annotate(importer, operation, value, sharding.data, as_result=True)
@@ -109,7 +112,7 @@ def _import_named(importer: Importer, operation: Operation) -> None:
 def _types_fit(
     importer: Importer, operation: Operation, role: str, values: Sequence[Value], targets: Sequence[SSAValue]
 ) -> bool:
-    """Whether `values` have the types of the arguments or results `targets`. Reports a fault if not."""
+    """Whether `values` have the types of `targets`, the arguments or results (`role`). Reports a fault if not."""
     types, target_types = [str(value.type) for value in values], [str(importer.type(target)) for target in targets]
     if types != target_types:
         outer, inner = (types, target_types) if role == "argument" else (target_types, types)
@@ -131,7 +134,7 @@ def _annotated(importer: Importer, operation: Operation, operands: Sequence[SSAV
 
 
 def _annotate(importer: Importer, operation: Operation, value: Value, body: str, as_result: bool) -> Value:
-    """Return `value` with the sharding `body` as an annotation."""
+    """Return `value` annotated with the sharding text `body`."""
     spec = checked(importer, operation, body, value.type)
     (annotated,) = importer.emit("annotate", [value], [value.type], annotation_attrs(spec, as_result), operation)
     annotated.name = value.name

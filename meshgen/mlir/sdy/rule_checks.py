@@ -1,8 +1,8 @@
-"""Checks of Shardy's sharding rules against the operations that have them.
+"""Check the sharding rules that Shardy programs attach to operations.
 
     #sdy.op_sharding_rule<([i, k], [k, j])->([i, j]) {i=8, j=16, k=4} reduction={k}>
 
-meshgen has its own rules for all supported operations: a user's rule is checked but not used.
+meshgen has its own rules for all supported operations, so a rule in the text is checked but not used.
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ from meshgen.mlir.sdy.spelling import Tokens
 
 _FACTOR = re.compile(r"z_[1-9]\d*|[i-z]")
 _FACTORS = re.compile(rf"(?:{_FACTOR.pattern})+")
-_LETTERS = "ijklmnopqrstuvwxyz"  # followed by z_1, z_2, ...
-_SETS = ("reduction", "need_replication", "permutation", "blocked_propagation")  # in the order of Shardy's text
+_LETTERS = "ijklmnopqrstuvwxyz"  # Names of factors. Further factors are named z_1, z_2, ...
+# The sets of factors in a rule, in the order of Shardy's text
+_SETS = ("reduction", "need_replication", "permutation", "blocked_propagation")
 _EXCLUSIVE = _SETS[:3]
 
-_Dims = tuple[tuple[str, ...], ...]  # the factors of each dim of a tensor, major to minor
+_Dims = tuple[tuple[str, ...], ...]  # for each dim of a tensor, its factors from major to minor
 
 
 class _Rule(NamedTuple):
@@ -37,9 +38,9 @@ class _Rule(NamedTuple):
 
 
 def rule_fault(rule: str, operands: Sequence[TensorType], results: Sequence[TensorType], is_call: bool = True) -> str:
-    """Return the error message for an invalid rule of an operation with these types, or an empty string.
+    """Return an error message if `rule` is invalid for an operation with these operand and result types, else "".
 
-    Only a custom call may have a custom rule.
+    Only a custom call (`is_call`) may have a rule that is marked `custom`.
     """
     try:
         read = _parse_rule(Tokens(rule))
@@ -110,9 +111,9 @@ def _factor_name(index: int) -> str:
 
 
 def _dims_faults(dims: _Dims, kind: TensorType, sizes: dict[str, int]) -> Iterator[str]:
-    """Yield the faults of the factors of one tensor.
+    """Yield the faults in `dims`, the factors of one operand or result of type `kind`.
 
-    Factor sizes need not match the dim: a slice has the factors of its operand.
+    The product of a dim's factor sizes may differ from its size: for example, a slice has the factors of its operand.
     """
     if len(dims) != kind.rank:
         yield f"has {len(dims)} dims, but the tensor is {kind}"

@@ -1,4 +1,4 @@
-"""Reader of Shardy's shardings: those of arguments and results, sharding constraints and collectives."""
+"""Reader of Shardy's shardings, on arguments and results, in sharding constraints and in collectives."""
 
 from __future__ import annotations
 
@@ -21,15 +21,17 @@ from meshgen.mlir.sdy.spelling import Spelled, read_spelled
 from meshgen.mlir.shard.annotations import annotate_result, annotation_attrs
 from meshgen.spec import Sharding
 
-_RESULTS = "sdy.sharding"  # attribute with the shardings of an operation's results
+_RESULTS = "sdy.sharding"  # attribute of an operation with the shardings of its results
 
 
 def annotation(reading: Reading, body: str, kind: TensorType) -> Annotation:
-    """Return the annotation that the sharding text `body` states for a value of type `kind`.
+    """Return the annotation for a value of type `kind` with the sharding text `body`.
 
-    The axes in `replicated` must not split the value. Meshgen has no such constraint per axis, so all open dims are
-    then closed. This forbids more than Shardy does, but never allows a forbidden split. Priorities are ignored: they
-    order hints, and these annotations are required.
+    The axes in `replicated` must not split the value. Meshgen has no such constraint per axis, so if there are any, all
+    dims
+    are closed. This forbids more than Shardy does, but never allows a forbidden split. Priorities are ignored: they
+    order
+    hints, and these annotations are required.
 
     Raises:
         ShardingError: the sharding is malformed or its mesh is not declared.
@@ -60,22 +62,23 @@ def annotation(reading: Reading, body: str, kind: TensorType) -> Annotation:
 
 
 def _check_spelled(mesh: Mesh, spelled: Spelled) -> None:
-    """Raise ShardingError for invalid sub-axes, and for replicated axes that split the value or leave it unreduced."""
+    """Raise ShardingError if a sub-axis is invalid, or if an axis in `replicated` also splits a dim or is unreduced."""
     dims, partial = spelled.dims, tuple((axis, "sum") for axis in spelled.unreduced)
     for ref in (*(axis for axes in dims for axis in axes), *spelled.unreduced, *spelled.replicated):
         if message := part_fault(ref, mesh):
             raise ShardingError(Diagnostic("MG0201", message, hint="write the entire axis, or leave it out"))
     if spelled.replicated and not Sharding(dims, partial).faults((None,) * len(dims), mesh):
         faults = Sharding((*dims, spelled.replicated), partial).faults((None,) * (len(dims) + 1), mesh)
-        if faults:  # Replicated axes must not overlap axes that are in use, as if they split another dim.
+        # Check the replicated axes as if they split one more dim: they must not overlap axes that are in use.
+        if faults:
             raise ShardingError(*(replace(fault, message=f"replicated={{...}}: {fault.message}") for fault in faults))
 
 
 def _unsharded_annotation(reading: Reading, symbol: str, spelled: Spelled, kind: TensorType) -> Annotation:
-    """Return the annotation for a value over a mesh without axes. Its dims may be omitted in the text.
+    """Return the annotation for a value whose sharding is over a mesh without axes. The text may omit its dims.
 
-    If the mesh is a single device (Shardy's maximal sharding), the value is replicated on all devices, as XLA's
-    partitioner also copies it to every device that uses it.
+    Such a mesh may be a single device (Shardy's maximal sharding). The value is then replicated on all devices: XLA's
+    partitioner, too, copies it to every device that uses it.
     """
     device, mesh = reading.single.get(symbol, 0), reading.module.mesh
     if mesh.is_static and device >= mesh.size:
@@ -90,7 +93,9 @@ def _unsharded_annotation(reading: Reading, symbol: str, spelled: Spelled, kind:
 
 
 def _import_constraint(importer: Importer, operation: Operation) -> None:
-    """Import a constraint or collective as an `annotate` node: later users see the operand with the new sharding."""
+    """Import a constraint or collective as an `annotate` node, so that later users see the operand with the new
+    sharding.
+    """
     body = _stated_sharding(operation)
     assert body is not None
     source = operation.operands[0]
@@ -107,7 +112,10 @@ def _import_constraint(importer: Importer, operation: Operation) -> None:
 
 
 def _has_other_producer_sharding(operation: Operation, source: SSAValue, body: str) -> bool:
-    """Whether an earlier annotation already sets the sharding of the producer. This one then applies to users only."""
+    """Whether an earlier annotation already states another sharding for the producer of `source`.
+
+    The annotation of `operation`, whose sharding text is `body`, then applies to users only.
+    """
     owner = source.owner
     if isinstance(owner, Operation) and (stated := _stated_sharding(owner)) is not None:
         return stated != body
@@ -119,13 +127,13 @@ def _has_other_producer_sharding(operation: Operation, source: SSAValue, body: s
 
 
 def _stated_sharding(operation: Operation) -> str | None:
-    """Return the sharding text of a constraint or collective, or None for other operations."""
+    """Return the text of the sharding that a constraint or collective has, or None for other operations."""
     sharding = operation.properties.get("sharding") or operation.properties.get("out_sharding")
     return sharding.data if isinstance(sharding, ShardingAttr) else None
 
 
 def checked(importer: Importer, operation: Operation, body: str, kind: TensorType) -> Annotation:
-    """Return the annotation for the sharding text `body`, and collect its faults at the location of `operation`.
+    """Return the annotation for the sharding text `body`, and report its faults at `operation`.
 
     Returns a replicated annotation if the text is invalid.
     """
@@ -141,7 +149,9 @@ def checked(importer: Importer, operation: Operation, body: str, kind: TensorTyp
 
 
 def _check_replicated(importer: Importer, operation: Operation, axes: Sequence[str]) -> None:
-    """Report replicated axes that are manual in an enclosing computation: there the value differs along them."""
+    """Report each axis in `replicated` that an enclosing manual computation makes manual: there, values differ along
+    it.
+    """
     parent = operation.parent_op() if axes else None
     while parent is not None:
         manual = parent.manual_axes if isinstance(parent, ManualComputation) else ()

@@ -23,7 +23,7 @@ _Item = TypeVar("_Item")
 
 
 class SpelledMesh(NamedTuple):
-    """A mesh as `#sdy.mesh` spells it."""
+    """A mesh as written in `#sdy.mesh`: its axes with their sizes, and its device ids or None."""
 
     axes: tuple[tuple[str, int], ...]
     device_ids: tuple[int, ...] | None = None
@@ -35,14 +35,14 @@ class SpelledMesh(NamedTuple):
 
 
 class Spelled(NamedTuple):
-    """A sharding as `#sdy.sharding` spells it, without the priorities, which meshgen ignores."""
+    """A sharding as written in `#sdy.sharding`, without the priorities, which meshgen ignores."""
 
-    mesh: str | SpelledMesh  # the symbol of a declared mesh, or a mesh that is written in place
+    mesh: str | SpelledMesh  # the name of a declared mesh, or a mesh that is spelled out in the sharding
     dims: tuple[tuple[str, ...], ...]
     open_dims: tuple[bool, ...]
     replicated: tuple[str, ...] = ()
     unreduced: tuple[str, ...] = ()
-    kinds: tuple[str, ...] = ()  # reduction kind of each unreduced axis
+    kinds: tuple[str, ...] = ()  # the reduction kind of each axis in `unreduced`
 
     def __str__(self) -> str:
         mesh = f"mesh<{self.mesh}>" if isinstance(self.mesh, SpelledMesh) else _symbol_text(self.mesh)
@@ -52,7 +52,7 @@ class Spelled(NamedTuple):
 
 
 class Tokens:
-    """A cursor over the tokens of a text. The methods raise ValueError for an unexpected token."""
+    """A cursor over the tokens of a text. The methods raise ValueError if the next token is not the expected one."""
 
     def __init__(self, text: str) -> None:
         matches = [match for match in _TOKEN.finditer(text) if match["blank"] is None]
@@ -63,7 +63,7 @@ class Tokens:
 
     @property
     def next(self) -> str:
-        """The token at the cursor, or an empty string at the end."""
+        """The token at the cursor, or "" at the end of the text."""
         return self._tokens[self._position] if self._position < len(self._tokens) else ""
 
     def take(self) -> str:
@@ -94,7 +94,7 @@ class Tokens:
         return int(token)
 
     def listed(self, opening: str, item: Callable[[], _Item], closing: str) -> tuple[_Item, ...]:
-        """Parse items that are separated by commas, between `opening` and `closing`."""
+        """Parse `opening`, items separated by commas, and `closing`. The function `item` parses one item."""
         self.expect(opening)
         items: list[_Item] = []
         while self.next != closing:
@@ -184,7 +184,7 @@ def _clauses(tokens: Tokens) -> dict[tuple[str, str], tuple[str, ...]]:
     """Parse the clauses after the dims, such as `, replicated={"x"}, unreduced=max{"y"}`.
 
     Returns:
-        The axes by clause name and reduction kind. The default kind is "sum".
+        (clause name, reduction kind) -> axes. The kind is "sum" if the text has none.
     """
     clauses: dict[tuple[str, str], tuple[str, ...]] = {}
     while tokens.accept(","):
@@ -201,7 +201,7 @@ def _clauses(tokens: Tokens) -> dict[tuple[str, str], tuple[str, ...]]:
 
 
 def _dim(tokens: Tokens) -> tuple[tuple[str, ...], bool]:
-    """Parse a dim, such as `{"x", "y", ?}p1`. Returns its axes and whether it is open."""
+    """Parse a dim, such as `{"x", "y", ?}p1`. Returns its axes, and whether it is open (`?`)."""
     tokens.expect("{")
     axes: list[str] = []
     is_open = False
@@ -224,7 +224,7 @@ def _axes(tokens: Tokens) -> tuple[str, ...]:
 
 
 def _axis(tokens: Tokens) -> str:
-    """Parse an axis or a sub-axis, such as `"x"` or `"x":(1)2`."""
+    """Parse an axis `"x"` or a sub-axis such as `"x":(1)2`."""
     name = tokens.string()
     if not tokens.accept(":"):
         return name
@@ -239,7 +239,7 @@ def _symbol_text(name: str) -> str:
 
 
 def spell(sharding: Sharding, mesh: str, open_dims: Sequence[bool] = ()) -> str:
-    """Return the text between the brackets of `sharding` over the mesh named `mesh`."""
+    """Return the text of `sharding` between the brackets of `#sdy.sharding<...>`, over the mesh named `mesh`."""
     opened = [*open_dims, *[False] * (sharding.rank - len(open_dims))]
     return f"{_symbol_text(mesh)}, [{_dims_text(sharding.dims, opened)}]{_unreduced_text(sharding.partial)}"
 
@@ -258,7 +258,7 @@ def _dims_text(dims: Sequence[Sequence[str]], open_dims: Sequence[bool]) -> str:
 
 
 def _unreduced_text(partial: Sequence[tuple[str, str]]) -> str:
-    """Return one `unreduced` clause per reduction kind. A sum is written without a kind, as Shardy knows no other kind."""
+    """Return one `unreduced` clause per reduction kind. The kind "sum" is omitted: Shardy knows no other kind."""
     kinds = dict.fromkeys(kind for _, kind in partial)
     texts = {kind: spell_axes([axis for axis, axis_kind in partial if axis_kind == kind]) for kind in kinds}
     return "".join(f", unreduced={'' if kind == 'sum' else kind}{{{text}}}" for kind, text in texts.items())

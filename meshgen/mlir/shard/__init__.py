@@ -1,1 +1,1 @@
-"""The dialect `shard`, in which every stage is printed: grids, shardings, annotations, collectives."""
+"""The dialect `shard`: device grids, shardings, annotations and collectives. Programs are printed in it at every stage."""

@@ -1,9 +1,11 @@
-"""Annotations, options and plans of the `shard` dialect, to and from graphs.
+"""Reader and printer of annotations, sharding options and plans of the `shard` dialect.
 
-As in upstream MLIR, `shard.shard` without `annotate_for_users` is the sharding that the producer computes, and with
-`annotate_for_users` the one that users read. In a user's program, which declares no stage, the annotation of an
-argument or returned value is also an annotation of the signature. In a printed program the attributes of arguments and
-results state the signature (`mlir/shard/signature.py`).
+As in upstream MLIR, `shard.shard` without `annotate_for_users` is the sharding in which the producer computes the
+value,
+and with `annotate_for_users` the one in which users read it. In a user's program, which declares no stage, the
+annotation
+of an argument or returned value also annotates the function's signature. In a printed program, attributes of arguments
+and results state the signature (`mlir/shard/signature.py`).
 """
 
 from __future__ import annotations
@@ -41,7 +43,7 @@ from meshgen.spec import Sharding
 
 
 def import_sharding(importer: Importer, op: Operation) -> None:
-    """Collect the faults of a `shard.sharding`. The sharding itself is read by its users."""
+    """Report the faults of a `shard.sharding`. Operations that use the sharding read it themselves."""
     assert isinstance(op, ShardingOp)
     mesh = find_mesh(importer, op.grid.string_value(), op)
     if mesh is None:
@@ -52,7 +54,7 @@ def import_sharding(importer: Importer, op: Operation) -> None:
 
 
 def import_get_sharding(importer: Importer, op: Operation) -> None:
-    """Check a `shard.get_sharding`, which has no runtime value. If it is used, its tensor must be annotated."""
+    """Check a `shard.get_sharding`, which becomes no node. If its result is used, its tensor must be annotated."""
     assert isinstance(op, GetShardingOp)
     if op.result.first_use is not None and not is_said(importer, op.source):
         message = "shard.get_sharding: the tensor has no sharding before propagation"
@@ -81,9 +83,13 @@ def open_dims(op: Operation) -> tuple[bool, ...]:
 
 def annotate(importer: Importer, op: Operation, source: SSAValue, sharding: Sharding, required: bool, as_result: bool,
              open_dims: tuple[bool, ...] = ()) -> None:  # fmt: skip
-    """Emit an `annotate` node for `op` on `source`. Checks that the sharding fits, and completes the signature."""
+    """Emit an `annotate` node for `op` on `source`. Reports a fault if the sharding does not fit the value's type.
+
+    If `source` is an argument of a user's program or the result is returned, the signature gets the annotation too.
+    """
     reading, kind = importer.reading, importer.type(source)
-    if kind.rank == 0 and sharding.dims == ((),):  # upstream requires at least one list
+    # Upstream requires at least one list of axes, so a scalar has one empty list.
+    if kind.rank == 0 and sharding.dims == ((),):
         sharding = replace(sharding, dims=(), halo=(), offsets=())
     if sharding.rank > kind.rank:
         message = f"the sharding has {sharding.rank} lists of axes, but {kind} has rank {kind.rank}"
@@ -98,7 +104,8 @@ def annotate(importer: Importer, op: Operation, source: SSAValue, sharding: Shar
         faults = wide_halo_faults(sharding, kind.shape, mesh)
     reading.refuse(faults, op)
     if not reading.faults:
-        # The text has offsets for all split dims if one dim is uneven. Drop those of the even dims.
+        # The text has offsets for all split dims if any dim is uneven. Drop the offsets of dims with tiles of equal
+        # size.
         sharding = sharding.without_even_offsets(kind.shape, mesh)
     as_result = as_result and not _only_adds_halo(importer, source, sharding)
     attrs = {"sharding": sharding, "required": required, "as_result": as_result, "open_dims": open_dims}
@@ -109,7 +116,7 @@ def annotate(importer: Importer, op: Operation, source: SSAValue, sharding: Shar
 
 
 def annotation_attrs(spec: Annotation, as_result: bool = True) -> dict[str, Any]:
-    """Return the attributes of the `annotate` node for `spec`."""
+    """Return the attributes of the `annotate` node for the annotation `spec`."""
     attrs = {"sharding": spec.sharding, "required": spec.required}
     return attrs | {"as_result": as_result, "open_dims": spec.open_dims}
 
@@ -123,27 +130,30 @@ def annotate_result(importer: Importer, op: Operation, result: SSAValue, attrs: 
 
 
 def _annotation_of(importer: Importer, source: SSAValue) -> Node | None:
-    """Return the `annotate` node that defines `source`, or None if another node defines it."""
+    """Return the `annotate` node that computes `source`, or None if it is computed by another node."""
     value = importer.value(source)
     producer = next((node for node in reversed(importer.graph.nodes) if value in node.results), None)
     return producer if producer is not None and producer.op == "annotate" else None
 
 
 def _only_adds_halo(importer: Importer, source: SSAValue, sharding: Sharding) -> bool:
-    """Whether an annotation only adds a halo to the sharding of the previous annotation.
+    """Whether the annotation with `sharding` only adds a halo to the sharding of the annotation before it on `source`.
 
-    The producer then computes the value without the halo.
+    It then applies to users: the producer computes the value without the halo.
     """
     previous = _annotation_of(importer, source)
     return previous is not None and bool(sharding.halo) and previous.attrs.sharding == replace(sharding, halo=())
 
 
 def _check_single(importer: Importer, op: Operation, source: SSAValue, node: Node) -> None:
-    """Report annotations of a value that contradict each other.
+    """Report a fault if the annotation `node` for the producer of `source` contradicts an earlier annotation of the
+    value.
 
-    A value may have one annotation for its producer, and none after an annotation for users. Upstream leaves other
-    cases undefined. An annotation for users after another one for users reshards, as in upstream's partitioning.
-    Printed programs may chain annotations; each one reshards.
+    A value may have only one annotation for its producer, and in a user's program it must come before the annotations
+    for
+    users. Upstream leaves other cases undefined. An annotation for users that follows another one for users reshards,
+    as in
+    upstream's partitioning. In printed programs, each annotation in a chain reshards.
     """
     if not (node.attrs.as_result and _is_firm(node)):
         return
@@ -169,18 +179,20 @@ def _check_single(importer: Importer, op: Operation, source: SSAValue, node: Nod
 
 
 def _is_firm(node: Node) -> bool:
-    """Whether an annotation is required and has no open dims. Only such annotations can contradict each other."""
+    """Whether an annotation is required and has no open dims. Other annotations never contradict each other."""
     return node.attrs.required and not any(node.attrs.open_dims)
 
 
 def _contradicts(other: Node, node: Node) -> bool:
-    """Whether two annotations require different shardings on one mesh. A value may be transferred to another mesh."""
+    """Whether two annotations require different shardings on the same mesh. Different meshes mean a transfer of the
+    value.
+    """
     sharding: Sharding = other.attrs.sharding
     return _is_firm(other) and sharding != node.attrs.sharding and sharding.mesh == node.attrs.sharding.mesh
 
 
 def _complete_signature(importer: Importer, op: Operation, source: SSAValue, spec: Annotation, as_result: bool) -> None:
-    """Copy the annotation of an argument or a returned value of a user's program to the signature."""
+    """Copy the annotation of an argument or a returned value to the function's signature, in a user's program."""
     reading = importer.reading
     if is_declared(op) or importer.graph is not reading.module.graph:
         return
@@ -192,13 +204,13 @@ def _complete_signature(importer: Importer, op: Operation, source: SSAValue, spe
 
 
 def _set(table: list[Annotation | None], index: int, spec: Annotation) -> None:
-    """Set an entry of the table of annotations, unless the argument's own attribute has set it."""
+    """Set entry `index` of `table`, the annotations of arguments or results, unless an attribute has already set it."""
     if index < len(table) and table[index] is None:
         table[index] = spec
 
 
 def is_declared(op: Operation) -> bool:
-    """Whether the module of `op` declares its stage, as printed programs do."""
+    """Whether the module that contains `op` declares its stage, as printed programs do."""
     top: Operation | None = op
     while top is not None and not isinstance(top, builtin.ModuleOp):
         top = top.parent_op()
@@ -206,9 +218,9 @@ def is_declared(op: Operation) -> bool:
 
 
 def write_annotate(printer: TextPrinter, node: Node) -> str:
-    """Return the text of a `shard.shard`, after a line with the definition of its `shard.sharding`."""
+    """Return the text of an `annotate` node: a line that defines the `shard.sharding`, and the `shard.shard`."""
     sharding = node.attrs.sharding
-    handle = f"%{printer.new_name('sharding')}"  # A named handle leaves the names %0, %1, ... to values.
+    handle = f"%{printer.new_name('sharding')}"  # The name %sharding leaves the names %0, %1, ... to tensors.
     definition = definition_text(sharding, node.result.type.shape, printer.mesh_of(sharding))
     attributes: dict[str, str] = {} if node.attrs.required else {"required": "false"}
     if dims := node.attrs.open_dims:
@@ -219,12 +231,14 @@ def write_annotate(printer: TextPrinter, node: Node) -> str:
 
 
 def read_option(importer: Importer, node: Node, attribute: Attribute) -> None:
-    """Read the attribute `sharding = [[], [0], ["tp"]]` of an operation: mesh axes per loop of its sharding rule."""
+    """Read the attribute `sharding = [[], [0], ["tp"]]`, the user's option: the mesh axes of each loop of the sharding
+    rule.
+    """
     if not isinstance(attribute, ArrayAttr):
         return
     mesh, loops = importer.reading.module.mesh, lists_of(attribute)
     if len(importer.reading.distinct) > 1 and importer.reading.module.stage == "import":
-        node.option = loops  # The mesh of these axes is known only when the op is placed on one.
+        node.option = loops  # Mesh axes are resolved only when the op has been assigned to one of the meshes.
         return
     node.option = named(Sharding(loops), mesh).dims
     faults = Sharding(node.option).faults([None] * len(loops), mesh)
@@ -232,7 +246,7 @@ def read_option(importer: Importer, node: Node, attribute: Attribute) -> None:
 
 
 def lists_of(attribute: Attribute | None) -> tuple[tuple[str, ...], ...]:
-    """Return a list of lists of axes, such as `[[0], ["tp"], []]`, with each axis as text."""
+    """Return a list of lists of axes, such as `[[0], ["tp"], []]`, with axis numbers as text."""
     lists = attribute.data if isinstance(attribute, ArrayAttr) else ()
     return tuple(tuple(_axis(item) for item in axes) if isinstance(axes, ArrayAttr) else () for axes in lists)
 
@@ -242,7 +256,7 @@ def _axis(item: Attribute) -> str:
 
 
 def read_plan(importer: Importer, op: Operation, attribute: Attribute) -> None:
-    """Read the plan that propagation chose for a node. The types of its results must already have their shardings."""
+    """Read `meshgen.plan`, the shardings that propagation chose for a node. The result types must already have theirs."""
     if not isinstance(attribute, PlanAttr):
         return
     plan, mesh, node = attribute.data, importer.reading.module.mesh, _node_of(importer, op)
@@ -250,7 +264,7 @@ def read_plan(importer: Importer, op: Operation, attribute: Attribute) -> None:
     results = tuple(named(sharding, mesh) for sharding in plan.results)
     if not operands and not results:
         operands, results = typed(node.operands), typed(node.results)
-    # the text of a branch names only its first operand
+    # In the text, a branch has only its first operand; the other operands are the values that its regions capture.
     if node.op in ("case", "if") and len(operands) < len(node.operands):
         operands = (*operands[:1], *(_producer_sharding(importer, value) for value in node.operands[1:]))
     if (len(operands), len(results)) != (len(node.operands), len(node.results)):
@@ -260,7 +274,7 @@ def read_plan(importer: Importer, op: Operation, attribute: Attribute) -> None:
 
 
 def _producer_sharding(importer: Importer, value: Value) -> Sharding:
-    """Return the sharding of a value at its producer. Values captured from an outer region are replicated."""
+    """Return the sharding in which `value` is computed. A value from outside of the region is replicated."""
     graph, inputs = importer.graph, importer.reading.module.in_shardings
     index = graph.inputs.index(value) if value in graph.inputs and importer.outer is None else len(inputs)
     if index < len(inputs):
@@ -272,7 +286,11 @@ def _producer_sharding(importer: Importer, value: Value) -> Sharding:
 
 
 def _node_of(importer: Importer, op: Operation) -> Node:
-    """Return the node that `op` became: the last node, or for a group member the `sharding_group` node of its operand."""
+    """Return the node into which `op` was converted.
+
+    This is the last node, or for a sharding group member, which has no result, the `sharding_group` node of its
+    operand.
+    """
     nodes = importer.graph.nodes
     if op.results or not op.operands:
         return nodes[-1]
@@ -281,10 +299,10 @@ def _node_of(importer: Importer, op: Operation) -> Node:
 
 
 def write_node(printer: TextPrinter, node: Node) -> Mapping[str, str]:
-    """Return the attributes with the user's option and with the plan of propagation."""
+    """Return the attributes of a node with the user's option and with the plan of propagation."""
     attributes: dict[str, str] = {}
     if node.option is not None:
-        # With several meshes the axes are printed by name, since the option does not name a mesh.
+        # In a program on several meshes, the axes are printed by name: an axis number would not say of which mesh.
         names = () if printer.module.meshes else printer.mesh.names
         attributes["sharding"] = listed(listed(_option_axis(axis, names) for axis in axes) for axes in node.option)
     if (plan := node.sharding) is not None:

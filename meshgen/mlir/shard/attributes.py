@@ -1,8 +1,8 @@
-"""Attributes of the `shard` dialect that hold shardings: tensor encodings, annotations and plans of propagation.
+"""Attributes of the `shard` dialect that contain shardings: tensor encodings, annotations and plans of propagation.
 
-A mesh axis that is named by a number is written as that number (`0`), any other as a string (`"dp"`, `"x:(1)2"`):
-`#meshgen.split<@mesh, [["dp"], []] partial = sum["tp"]>`. The parsed attribute keeps axes as text. `named` replaces the
-numbers of axes when the mesh is known.
+A mesh axis whose name is a number is written as that number (`0`), any other as a string (`"dp"`, `"x:(1)2"`):
+`#meshgen.split<@mesh, [["dp"], []] partial = sum["tp"]>`. The parsed attribute keeps all axes as text. `named` replaces
+the axis numbers by names when the mesh is known.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from meshgen.spec import PARTIAL_KINDS, Sharding
 
 T = TypeVar("T")
 Partial = tuple[tuple[str, str], ...]
-MOST_LOOPS = 192  # maximum of an operation: three tensors with 64 dims each, NumPy's limit
+MOST_LOOPS = 192  # Maximum number of loops of an operation: three tensors with 64 dims each, which is NumPy's limit
 
 
 def parse_list(parser: AttrParser, element: Callable[[], T]) -> tuple[T, ...]:
@@ -36,7 +36,7 @@ def parse_list(parser: AttrParser, element: Callable[[], T]) -> tuple[T, ...]:
 
 
 def parse_axis(parser: AttrParser) -> str:
-    """Parse a mesh axis, written as a number or a string. A number is returned as its text."""
+    """Parse a mesh axis, a number or a string. Returns the text of the number, or the string."""
     name = parser.parse_optional_str_literal()
     return str(parser.parse_integer(allow_boolean=False, allow_negative=True)) if name is None else name
 
@@ -47,7 +47,7 @@ def parse_axes(parser: AttrParser) -> tuple[str, ...]:
 
 
 def parse_partial(parser: AttrParser) -> Partial:
-    """Parse reduction kinds with their axes, such as `sum["tp"] max[0]`."""
+    """Parse partial axes by reduction kind, such as `sum["tp"] max[0]`."""
     partial: list[tuple[str, str]] = []
     while (kind := parser.parse_optional_keyword_in(PARTIAL_KINDS)) is not None:
         partial += [(axis, kind) for axis in parse_axes(parser)]
@@ -57,7 +57,7 @@ def parse_partial(parser: AttrParser) -> Partial:
 
 
 def parse_sharding(parser: AttrParser) -> Sharding:
-    """Parse a sharding. Only the first list is required.
+    """Parse a sharding. Only the lists of axes per dim are required.
 
     [["dp"], []] partial = sum["tp"] halo = [[1, 2], [0, 0]] offsets = [[0, 2, 8], []]
     """
@@ -77,7 +77,7 @@ def parse_sharding(parser: AttrParser) -> Sharding:
 
 
 def axis_text(axis: str) -> str:
-    """Return the text of an axis: a number, or a string in quotes."""
+    """Return the text of an axis: as it is if it is a number, else in quotes."""
     return axis if axis.isdigit() else f'"{axis}"'
 
 
@@ -86,13 +86,13 @@ def axes_text(axes: Sequence[str]) -> str:
 
 
 def partial_text(partial: Partial) -> str:
-    """Return partial axes in order, such as `sum["tp"] max[0]`. Adjacent axes of one kind share a list."""
+    """Return the text of partial axes, such as `sum["tp"] max[0]`. Adjacent axes of the same kind share a list."""
     groups = itertools.groupby(partial, key=lambda pair: pair[1])
     return " ".join(f"{kind}{axes_text([axis for axis, _ in pairs])}" for kind, pairs in groups)
 
 
 def sharding_text(sharding: Sharding) -> str:
-    """Return the text that `parse_sharding` parses."""
+    """Return the text of a sharding in the form that `parse_sharding` parses."""
     text = f"[{', '.join(map(axes_text, sharding.dims))}]"
     if sharding.partial:
         text += f" partial = {partial_text(sharding.partial)}"
@@ -104,7 +104,9 @@ def sharding_text(sharding: Sharding) -> str:
 
 
 def named(sharding: Sharding, mesh: Mesh) -> Sharding:
-    """Return the sharding with axis numbers replaced by the mesh's axis names. Unknown numbers stay."""
+    """Return the sharding with axis numbers replaced by the axis names of `mesh`. Numbers beyond its axes are
+    unchanged.
+    """
 
     def name(axis: str) -> str:
         is_number = axis.isdigit() and axis not in mesh.names and int(axis) < len(mesh.names)
@@ -116,9 +118,9 @@ def named(sharding: Sharding, mesh: Mesh) -> Sharding:
 
 @irdl_attr_definition
 class SplitAttr(Data[tuple[str, Sharding]]):
-    """The sharding of a tensor type, argument or result on a grid: `#meshgen.split<@mesh, [["dp"], []]>`.
+    """The sharding of a tensor type, argument or result over a grid: `#meshgen.split<@mesh, [["dp"], []]>`.
 
-    The data is the grid's symbol and the sharding. The symbol is empty for the only grid of the module.
+    Stored as the symbol of the grid and the sharding. The symbol is "" if the module has a single grid.
     """
 
     name = "meshgen.split"
@@ -145,7 +147,7 @@ def _on_grid_text(grid: str, sharding: Sharding) -> str:
 
 
 class OnGrid(NamedTuple):
-    """A user's annotation of an argument or result."""
+    """The content of an `AnnotationAttr`: a grid, a sharding over it, whether it is required, and which dims are open."""
 
     grid: str
     sharding: Sharding
@@ -155,9 +157,10 @@ class OnGrid(NamedTuple):
 
 @irdl_attr_definition
 class AnnotationAttr(Data[OnGrid]):
-    """A user's annotation: `#meshgen.annotation<@mesh, [["dp"], []] hint open = [false, true]>`.
+    """The user's annotation of an argument or result: `#meshgen.annotation<@mesh, [["dp"], []] hint open = [false,
+    true]>`.
 
-    A `hint` may be ignored. Open dims may be split further.
+    The compiler may ignore a `hint`, and may split open dims further.
     """
 
     name = "meshgen.annotation"
@@ -193,7 +196,7 @@ class PartialAttr(Data[Partial], SpacedOpaqueSyntaxAttribute):
 
 @irdl_attr_definition
 class ReductionKindAttr(EnumAttribute[ReductionKind], SpacedOpaqueSyntaxAttribute):
-    """The reduction of a collective. LLVM 22 prints `max`; `<max>` as in its documentation is read too."""
+    """The reduction kind of a collective: `max` as LLVM 22 prints it, or `<max>` as in LLVM's documentation."""
 
     name = "shard.partial"
 
@@ -213,14 +216,15 @@ class ReductionKindAttr(EnumAttribute[ReductionKind], SpacedOpaqueSyntaxAttribut
 class PlanAttr(Data[NodeSharding]):
     """The plan that propagation chose for an operation.
 
-    It has the shardings of the operands and results, the mesh axes per loop, and the reasons:
+    It contains the shardings of the operands and results, the mesh axes of each loop of the sharding rule, and the
+    reasons:
 
         #meshgen.plan<([["dp"], []]) -> ([["dp"], []]), loops = [["dp"], []], why = ["..."]>
 
     There are two short forms:
 
     - `#meshgen.plan<replicated(2, 2 -> 2), loops = 3>` if all values are replicated; the numbers are their ranks.
-    - `#meshgen.plan<typed, ...>` if the shardings are those of the types.
+    - `#meshgen.plan<typed, ...>` if the shardings are those in the types of the operands and results.
     """
 
     name = "meshgen.plan"
@@ -252,7 +256,9 @@ class PlanAttr(Data[NodeSharding]):
 
 
 def plan_text(plan: NodeSharding, *, is_typed: bool = False) -> str:
-    """Return the text `#meshgen.plan<...>`. With `is_typed` the shardings are those of the types and are left out."""
+    """Return the text `#meshgen.plan<...>`. If `is_typed`, the types contain the same shardings, which are then
+    omitted.
+    """
     parts = ["typed" if is_typed else _replicated_text(plan) or _shardings_text(plan)]
     if plan.option:
         loops = listed(map(axes_text, plan.option)) if any(plan.option) else len(plan.option)
@@ -263,7 +269,7 @@ def plan_text(plan: NodeSharding, *, is_typed: bool = False) -> str:
 
 
 def _parse_count(parser: AttrParser) -> int | None:
-    """Parse a number of dims or loops if it comes next. Returns None otherwise."""
+    """Parse a number of dims or loops if the next token is one, else return None."""
     count = parser.parse_optional_integer(allow_boolean=False, allow_negative=False)
     if count is not None and count > MOST_LOOPS:
         parser.raise_error(f"an operation has at most {MOST_LOOPS} loops")
@@ -290,7 +296,7 @@ def _parse_shardings(parser: AttrParser) -> tuple[tuple[Sharding, ...], tuple[Sh
 
 
 def _replicated_text(plan: NodeSharding) -> str:
-    """Return the short form of a plan whose values are all replicated, or an empty string for other plans."""
+    """Return the short form of a plan if all its values are replicated, else ""."""
     shardings = (*plan.operands, *plan.results)
     if not shardings:
         return "typed"
@@ -306,13 +312,13 @@ def _shardings_text(plan: NodeSharding) -> str:
 
 @lru_cache(1 << 12)
 def split_text(sharding: Sharding, mesh: str) -> str:
-    """Return the encoding of a tensor type on the mesh of `sharding`, or on `mesh` if the sharding names none."""
+    """Return the encoding `#meshgen.split<...>` of a tensor type. A sharding that names no mesh is over `mesh`."""
     return f"#meshgen.split<{_on_grid_text(sharding.mesh or mesh, sharding)}>"
 
 
 @lru_cache(1 << 12)
 def annotation_text(spec: OnGrid) -> str:
-    """Return the text `#meshgen.annotation<...>`."""
+    """Return the text `#meshgen.annotation<...>` of an annotation."""
     text = _on_grid_text(spec.grid, spec.sharding) + ("" if spec.required else " hint")
     if spec.open_dims:
         text += f" open = {listed(map(boolean, spec.open_dims))}"

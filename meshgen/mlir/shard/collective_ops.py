@@ -74,26 +74,29 @@ KINDS = {
     ReductionKind.BITWISE_AND: "and", ReductionKind.BITWISE_OR: "or", ReductionKind.BITWISE_XOR: "xor",
 }  # fmt: skip
 KIND_NAMES = {name: kind for kind, name in KINDS.items()}
-OF_SIZE = {ReductionKind.AVERAGE: "sum"}  # an average is a sum divided by the size of the group
+OF_SIZE = {ReductionKind.AVERAGE: "sum"}  # An average is computed as a sum that is divided by the size of the group.
 ROOTS = {
     **dict.fromkeys(("shard.broadcast", "shard.gather", "shard.reduce", "shard.scatter"), "root"),
     "shard.send": "destination",
     "shard.recv": "source",
 }
-"""By operation that names a device of each group: the property and node attribute with the device's coordinates."""
+"""Operations that name a device of each group -> the property, and node attribute, with the coordinates of that device.
+"""
 
 
 class OnGroup(TextOperation):
     """An operation on groups of devices: `%x on @mesh grid_axes = [0] gather_axis = 1 {...} : type -> type`.
 
-    Each field is a clause. After the colon an operation with several operands, or a rooted one, has a function type,
-    and one without operands has only the result type.
+    Each property in `FIELDS` is written as a clause such as `gather_axis = 1`. After the colon, an operation with
+    several
+    operands or with a root has a function type, and one without operands has only the result type.
     """
 
     @classmethod
     def read(cls, parser: TextParser) -> Self:
         properties: dict[str, Attribute] = {}
-        if (collective := parser.parse_optional_str_literal()) is not None:  # only `grouped` names a collective
+        # Only `meshgen.grouped` has a string here: the name of the collective.
+        if (collective := parser.parse_optional_str_literal()) is not None:
             properties["collective"] = StringAttr(collective)
         operands = parser.parse_values() if parser.at_value() else []
         parser.parse_keyword("on")
@@ -124,26 +127,29 @@ class OnGroup(TextOperation):
 
     @classmethod
     def clauses(cls, attrs: Values) -> str:
-        """Return the clauses of the fields that have a value in `attrs`, such as ` gather_axis = 1`."""
+        """Return the text of the properties that have a value in `attrs`, such as ` gather_axis = 1`."""
         texts = ((field, text) for field in cls.FIELDS if (text := field.text(attrs)))
         return "".join(f" {text}" if field.kind == "unit" else f" {field.keyword} = {text}" for field, text in texts)
 
 
 def node_of(operation: str) -> str:
-    """Return the node name of a collective operation."""
+    """Return the graph op (`Node.op`) of a collective, given the name of the operation."""
     mnemonic = operation.partition(".")[2]
     return next((op for op, text in TEXT_NAMES.items() if text == mnemonic), mnemonic)
 
 
 def _coordinates(parser: TextParser, operands: list[UnresolvedOperand]) -> Attribute:
-    """Parse a device's coordinates, such as `[0, %n]`. Values are appended to `operands`."""
+    """Parse the coordinates of a device, such as `[0, %n]`. Each SSA value in them is appended to `operands`."""
     values, numbers = parse_dynamic_index_list_without_types(parser, DYNAMIC_INDEX)
     operands += values
     return DenseArrayBase.from_list(i64, numbers)
 
 
 class TransferSend(TextOperation):
-    """A send to another grid: `%x after %token to @mesh channel = 1 {...} : type, type -> type`."""
+    """The operation that sends a tensor to another grid.
+
+    meshgen.transfer_send %x after %token to @mesh channel = 1 {...} : type, type -> type
+    """
 
     @classmethod
     def read(cls, parser: TextParser) -> Self:
@@ -160,7 +166,10 @@ class TransferSend(TextOperation):
 
 
 class TransferRecv(TextOperation):
-    """A receive from another grid: `after %token : type from @mesh channel = 1 {...} -> type, type`."""
+    """The operation that receives a tensor from another grid.
+
+    meshgen.transfer_recv after %token : type from @mesh channel = 1 {...} -> type, type
+    """
 
     @classmethod
     def read(cls, parser: TextParser) -> Self:
@@ -172,7 +181,7 @@ class TransferRecv(TextOperation):
 
 
 def _channel(parser: TextParser, word: str) -> tuple[dict[str, Attribute], dict[str, Attribute]]:
-    """Parse `to @mesh channel = 1 {...}`. Returns the properties and the attributes."""
+    """Parse `WORD @mesh channel = 1 {...}`, where WORD is `to` or `from`. Returns the properties and the attributes."""
     parser.parse_keyword(word)
     grid = SymbolRefAttr(parser.parse_symbol_name())
     parser.parse_keyword("channel")
@@ -181,18 +190,21 @@ def _channel(parser: TextParser, word: str) -> tuple[dict[str, Attribute], dict[
 
 
 def _dim(prop: str, attr: str = "") -> Field:
-    """A field for a number, written `prop = 1`."""
+    """Return the field of an integer property, which is written `prop = 1`."""
     return number(prop, attr or prop, prop)
 
 
 def _root(prop: str, *, is_required: bool = True) -> Field:
-    """A field for a device's coordinates in its group. A `recv` may omit them and receive from any device."""
+    """Return the field of the property with a device's coordinates in its group.
+
+    A `recv` may omit it, and then receives from any device.
+    """
     return Field(prop, keyword=prop, text=lambda attrs: str(list(attrs[prop])) if is_required or attrs[prop] else "",
                  is_required=is_required, kind="integers")  # fmt: skip
 
 
 def _unit(prop: str) -> Field:
-    """A field for a flag, written as the word `prop`."""
+    """Return the field of a flag, which is written as the word `prop`."""
     return Field(prop, lambda attribute: {} if attribute is None else {prop: True}, keyword=prop,
                  text=lambda attrs: prop if attrs.get(prop) else "", is_required=False, kind="unit")  # fmt: skip
 
@@ -246,7 +258,7 @@ def _on_group(
 
 
 COLLECTIVES: tuple[type[OnGroup], ...] = (
-    # memrefs are accepted here so that the importer can report them
+    # The signature also admits memrefs, so that the importer reports them with a better message.
     *_on_group("all_reduce", _KIND, signature="1 -> 1"),
     *_on_group("to_partial", _KIND, dialect="meshgen"),
     *_on_group("all_gather", _dim("gather_axis", "dim")),

@@ -1,7 +1,8 @@
 """Convert collectives and other mesh operations of the `shard` dialect to nodes.
 
-The fields of an operation (`collective_ops.py`) define the attributes of its node; other operations have importers of
-their own. An invalid operation also becomes a node, so that one pass reports all faults.
+The fields of most operations (`collective_ops.py`) become the attributes of one node. Other operations have importers
+of
+their own. An invalid operation also becomes a node, so that the faults of all operations are reported together.
 """
 
 from __future__ import annotations
@@ -32,19 +33,21 @@ from meshgen.spec import Sharding
 
 
 def axes_of(op: Operation, mesh: Mesh) -> tuple[str, ...]:
-    """Return the mesh axes of an operation's groups. The number of an axis that the mesh lacks stays a number."""
+    """Return the mesh axes whose devices form the groups of an operation. An axis number that the mesh lacks is
+    unchanged.
+    """
     if isinstance(attribute := op.attributes.get("axes"), ArrayAttr):
         return strings(attribute)
     return named(Sharding((tuple(map(str, integers(op.properties.get("grid_axes")))),)), mesh).dims[0]
 
 
 def import_collective(importer: Importer, op: Operation) -> None:
-    """Import a collective as one node whose attributes are its axes and its fields."""
+    """Import a collective as one node. Its attributes are the mesh axes and the operation's fields."""
     emit(importer, op, node_of(op.name), attrs_of(importer, op))
 
 
 def attrs_of(importer: Importer, op: Operation) -> dict[str, Any]:
-    """Return the node attributes of a collective, except its root. Reports an unknown reduction."""
+    """Return the node attributes of a collective, except its root. Reports an unknown reduction kind."""
     kind = op.properties.get("reduction")
     if isinstance(kind, ReductionKindAttr) and kind.data not in (*KINDS, *OF_SIZE):
         importer.fault("MG0103", f"{op.name}: unknown reduction '{kind.data}'", op, f"use {', '.join(KINDS)}")
@@ -52,7 +55,7 @@ def attrs_of(importer: Importer, op: Operation) -> dict[str, Any]:
 
 
 def emit(importer: Importer, op: Operation, name: str, attrs: Mapping[str, object]) -> None:
-    """Emit the node of a collective on the first operand, check it, and bind it to the result."""
+    """Emit and check the node `name` of a collective on the operand of `op`, and bind the result of `op` to it."""
     source, result = importer.value(op.operands[0]), op.results[0]
     if isinstance(result.type, MemRefType):
         importer.fault("MG0103", f"{op.name} on memrefs is not supported", op, "use tensors")
@@ -64,7 +67,10 @@ def emit(importer: Importer, op: Operation, name: str, attrs: Mapping[str, objec
 
 def emit_on(importer: Importer, op: Operation, source: Value, name: str, attrs: Mapping[str, object],
             kind: TensorType, sharding: Sharding | None) -> Value:  # fmt: skip
-    """Emit a collective on `source` and return its result. A reduction in another element type converts first."""
+    """Emit and check the node `name` of a collective on `source`, and return its result.
+
+    If a reduction has a result of another element type, its operand is converted first.
+    """
     if name in ("all_reduce", "reduce_scatter", "reduce_to") and source.type.dtype != kind.dtype:
         wide = importer.emit("convert", [source], [TensorType(source.type.shape, kind.dtype)], {}, op)[0]
         wide.sharding = source.sharding
@@ -83,7 +89,9 @@ def emit_on(importer: Importer, op: Operation, source: Value, name: str, attrs: 
 
 
 def note_reasons(node: Node, op: Operation) -> None:
-    """Record on the node the reasons for the collective and the edges that it serves."""
+    """Copy the attributes `why` (the reason for a collective) and `edges` (the reshard edges it implements) to the
+    node.
+    """
     if isinstance(why := op.attributes.get("why"), StringAttr):
         node.notes = replace(node.notes, why=why.data)
     if edges := integers(op.attributes.get("edges")):
@@ -91,7 +99,9 @@ def note_reasons(node: Node, op: Operation) -> None:
 
 
 def has_sizes(importer: Importer, op: Operation, axes: Sequence[str]) -> bool:
-    """Whether the sizes of `axes` are known, as the conversion of `op` requires. Reports unknown sizes."""
+    """Whether the sizes of the mesh axes `axes` are known, which the conversion of `op` requires. Reports unknown
+    sizes.
+    """
     mesh = importer.reading.module.mesh
     unknown = [axis for axis in axes if mesh.axis(axis).size is None]
     for axis in unknown:
@@ -106,7 +116,7 @@ def _is_average(op: Operation) -> bool:
 
 
 def _divided(importer: Importer, op: Operation, node: Node, mesh: Mesh) -> Value:
-    """Return the sum over the group divided by the size of the group."""
+    """Return the result of `node`, a sum over a group, divided by the size of the group."""
     kind = node.result.type
     size = np.full(kind.sizes, mesh.group_size(node.attrs.axes), kind.numpy_dtype)
     divisor = importer.emit("constant", [], [kind], {"value": size}, op)[0]
@@ -123,7 +133,10 @@ def import_shift(importer: Importer, op: Operation) -> None:
 
 
 def import_move(importer: Importer, op: Operation) -> None:
-    """Import a `permute` or `retile`. Its shardings and global shape come from attributes or from the types' encodings."""
+    """Import a `permute` or `retile`.
+
+    The attributes of the operation state its shardings and global shape. If they are missing, its types do.
+    """
     mesh = mesh_of(importer, op)
     value, kind = importer.value(op.operands[0]), importer.type(op.results[0])
     source = _split(op, "source", mesh) or value.sharding
@@ -142,9 +155,11 @@ def _split(op: Operation, name: str, mesh: Mesh) -> Sharding | None:
 
 
 def import_update_halo(importer: Importer, op: Operation) -> None:
-    """Import a halo exchange, with sharding and global shape from its attributes.
+    """Import a halo exchange.
 
-    Upstream's form has no such attributes: there the local shape, which includes the halo, determines the global one.
+    The attributes or the result type state the sharding and the global shape. Upstream's form has neither: there, the
+    local
+    shape, which includes the halo, determines the global shape.
     """
     assert isinstance(op, UpdateHaloOp)
     mesh = mesh_of(importer, op)

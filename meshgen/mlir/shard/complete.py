@@ -1,8 +1,10 @@
-"""Complete a program after reading: infer its stage, and the shardings that only its types state.
+"""Complete a program after reading: infer its stage, and set the shardings of nodes that only the types state.
 
-A program without `meshgen.stage` that contains collectives is of a later stage. If its types have encodings, the stage
-is `materialize`, and types without an encoding are replicated. If they have none, the stage is `partition`. Such a
-program states no shardings of its signature: the local tensors are then stacked along dim 0, which is always valid.
+A program with collectives that lacks the attribute `meshgen.stage` is past propagation. If its types have encodings,
+its
+stage is `materialize`, and types without an encoding are replicated. If none has an encoding, the stage is `partition`.
+The program then states no shardings of its signature, so it is read as if arguments and results were the local tensors
+stacked along dim 0, which is valid for any program.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ MOVES = ("permute", "retile", "update_halo", *BETWEEN_MESHES)
 def complete(module: Module, is_global: bool = False) -> Module:
     """Complete a module that was read. Infer the stage of a program that does not declare it.
 
-    With `is_global` the program is on global tensors, even with collectives if their groups have one device each.
+    If `is_global`, the program is on global tensors, even if it has collectives whose groups have one device each.
 
     Raises:
         ProgramError: the program has both annotations and explicit collectives.
@@ -66,9 +68,9 @@ def complete(module: Module, is_global: bool = False) -> Module:
 
 
 def _keep_used_meshes(module: Module) -> None:
-    """Drop the declared meshes that no value or option uses.
+    """Drop the declared meshes that no sharding and no option uses.
 
-    If one mesh is left, the program becomes a program on a single mesh.
+    If only one mesh is left, the program becomes a program on a single mesh.
     """
     names = {sharding.mesh for sharding in _shardings(module)}
     names |= {mesh_of_option(node, module.meshes) for node in all_nodes(module.graph)}
@@ -87,7 +89,7 @@ def _keep_used_meshes(module: Module) -> None:
 
 
 def _shardings(module: Module) -> Iterator[Sharding]:
-    """Yield all shardings of a program before completion."""
+    """Yield the shardings in the annotations, values and node attributes of a program."""
     yield from (spec.sharding for spec in (*module.in_annotations, *module.out_annotations) if spec)
     yield from (value.sharding for value in all_values(module.graph) if value.sharding)
     yield from _attribute_shardings(module.graph)
@@ -101,7 +103,9 @@ def _attribute_shardings(graph: Graph) -> Iterator[Sharding]:
 
 
 def _program_nodes(graph: Graph) -> Iterator[Node]:
-    """Yield all nodes except those in manual computations, which may contain collectives in a global program."""
+    """Yield all nodes of a program except those inside manual computations, which may contain collectives at stage
+    `import`.
+    """
     for node in graph.nodes:
         yield node
         for region in node.regions if node.op != "manual" else ():
@@ -109,12 +113,15 @@ def _program_nodes(graph: Graph) -> Iterator[Node]:
 
 
 def _depends_on_device(node: Node) -> bool:
-    """Whether a node depends on the device, as collectives do. A manual computation counts as a global operation."""
+    """Whether the result of a node depends on the device that runs it, as for collectives.
+
+    A manual computation as a whole does not.
+    """
     return node.op != "manual" and ("axes" in node.attrs.given or node.op in MOVES)
 
 
 def _complete_global(module: Module) -> None:
-    """Set stage `materialize`. Types without an encoding are replicated."""
+    """Set stage `materialize` for a program with encodings. Types without an encoding are replicated."""
     graph = module.graph
     _set_shardings_from_types(graph)
     module.stage = "materialize"
@@ -122,9 +129,9 @@ def _complete_global(module: Module) -> None:
 
 
 def _set_shardings_from_types(graph: Graph) -> None:
-    """Set the shardings of nodes from those of their values, also in regions of control flow.
+    """Set the shardings of nodes to those in the types of their values, also in regions of loops and branches.
 
-    The regions of other operations are scalar and have no shardings.
+    The regions of other operations compute on scalars and have no shardings.
     """
     for value in graph.values():
         (value.sharding,) = typed([value])
@@ -135,14 +142,14 @@ def _set_shardings_from_types(graph: Graph) -> None:
 
 
 def _sharding_from_types(node: Node) -> NodeSharding | None:
-    """Return the shardings of the types of a node's operands and results, or None for a collective."""
+    """Return the shardings in the types of a node's operands and results, or None for a collective."""
     if _depends_on_device(node):
         return None
     return NodeSharding(typed(node.operands), typed(node.results), node.option or ())
 
 
 def _annotate_from_types(module: Module) -> None:
-    """At stage `import` turn the encodings of arguments and results into user annotations."""
+    """At stage `import`, turn the encodings in the types of arguments and results into user annotations."""
     graph = module.graph
     for table, values in ((module.in_annotations, graph.inputs), (module.out_annotations, graph.outputs)):
         for index, value in enumerate(values):
@@ -153,7 +160,9 @@ def _annotate_from_types(module: Module) -> None:
 
 
 def complete_local(module: Module) -> None:
-    """Set stage `partition` for a program without a signature. The local tensors are stacked along dim 0."""
+    """Set stage `partition` for a program without a signature: global tensors are the local tensors stacked along dim
+    0.
+    """
     if faults := transfer_faults(module):
         raise ProgramError(*faults)
     module.stage, module.arguments = "partition", "local"
@@ -166,7 +175,10 @@ def complete_local(module: Module) -> None:
 def _append_stacked(
     module: Module, values: Sequence[Value], types: list[TensorType], shardings: list[Sharding]
 ) -> None:
-    """Append the global types and shardings that stack the local `values` along dim 0. Scalars stay scalars."""
+    """Append to `types` and `shardings` the global tensors that consist of the local `values` stacked along dim 0.
+
+    Scalars stay scalars and are replicated.
+    """
     mesh = module.mesh
     count = mesh.size if mesh.is_static else None
     for value in values:
@@ -178,7 +190,10 @@ def _append_stacked(
 
 
 def _reshape_varying_scalars(module: Module) -> None:
-    """Reshape a scalar result that may differ between devices to one row per device. A uniform result stays a scalar."""
+    """Reshape each scalar result that may differ between devices to one element, so that it can be stacked.
+
+    A result that is equal on all devices stays a scalar.
+    """
     graph, varying = module.graph, Varying(module)
     for index, value in enumerate(graph.outputs):
         if value.type.rank == 0 and not varying.is_uniform(value, module.mesh.names):

@@ -1,4 +1,7 @@
-"""The dialect `shard`, upstream's and our operations: meshes, shardings and collectives. Every stage is printed in it."""
+"""The dialect `shard` of upstream MLIR and meshgen's additions to it: meshes, shardings and collectives.
+
+Programs of every stage are printed in it.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,8 @@ from meshgen.mlir.shard import (
 from meshgen.mlir.shard.attributes import AnnotationAttr, PartialAttr, PlanAttr, ReductionKindAttr, SplitAttr
 from meshgen.mlir.shard.sharding_ops import LAYOUT_OPS
 
-_SIGNATURES = signatures_of("shard", {  # operations whose definition in xDSL leaves operands or results open
+# Signatures of operations whose definition in xDSL does not restrict operands or results
+_SIGNATURES = signatures_of("shard", {
     "0 -> _": "grid_shape process_multi_index",
     "1.. -> 1": "update_halo",
     "1.. -> _": "shard_shape",

@@ -1,4 +1,4 @@
-"""Grids of the `shard` dialect, and the text of axes: a number for a mesh axis, a name for a sub-axis."""
+"""Reader and printer of `shard.grid`, which declares a mesh, and conversion between axis names and axis numbers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ AXIS_NAMES, BANDWIDTH, LATENCY, MACHINE = "axis_names", "bandwidth", "latency", 
 
 
 def read_grid(reading: Reading, op: Operation) -> None:
-    """Read a `shard.grid`. Its axes have the names in `axis_names`, or their numbers as names."""
+    """Read a `shard.grid`. Its axes are named by the attribute `axis_names`, or else by their numbers."""
     assert isinstance(op, GridOp)
     sizes = [None if size < 0 else size for size in op.shape.get_values()]
     names = [*strings(op.attributes.get(AXIS_NAMES))] or [str(index) for index in range(len(sizes))]
@@ -40,7 +40,10 @@ def read_grid(reading: Reading, op: Operation) -> None:
 
 
 def _machine(reading: Reading, op: Operation) -> Machine | None:
-    """Return the machine that a grid names or describes in JSON. Reports a fault and returns None if it is invalid."""
+    """Return the machine in the attribute of a grid: a name, or a description in JSON.
+
+    Returns None if there is none, or if it is invalid, which is reported.
+    """
     attribute = op.attributes.get(MACHINE)
     if attribute is None:
         return None
@@ -52,7 +55,10 @@ def _machine(reading: Reading, op: Operation) -> Machine | None:
 
 
 def declare(reading: Reading, symbol: str, axes: Sequence[Axis], op: Operation, machine: Machine | None = None) -> None:
-    """Declare a mesh. For an invalid mesh, report its faults and declare a valid substitute so that reading goes on."""
+    """Declare a mesh with the axes `axes`.
+
+    If it is invalid, report its faults and declare a valid substitute, so that the rest of the module can be read.
+    """
     try:
         mesh = Mesh(tuple(axes), symbol, machine)
     except ShardingError as error:
@@ -65,7 +71,7 @@ def declare(reading: Reading, symbol: str, axes: Sequence[Axis], op: Operation, 
 
 
 def grid_text(mesh: Mesh) -> str:
-    """Return the declaration of a mesh."""
+    """Return the `shard.grid` that declares a mesh."""
     sizes = "x".join("?" if size is None else str(size) for size in mesh.shape)
     attributes: dict[str, str] = {}
     if mesh.names != tuple(str(value) for value in range(len(mesh.axes))):
@@ -79,14 +85,14 @@ def grid_text(mesh: Mesh) -> str:
 
 
 def floats(attribute: Attribute | None) -> list[float | None]:
-    """Return the numbers of an array attribute, with None for `unit`, which means that the axis has no number."""
+    """Return the floats in an array attribute, one per axis, or None for each `unit`, which stands for a missing float."""
     items = attribute.data if isinstance(attribute, ArrayAttr) else ()
     numbers = [item for item in items if isinstance(item, FloatAttr | UnitAttr)]
     return [float(item.value.data) if isinstance(item, FloatAttr) else None for item in numbers]
 
 
 def find_mesh(importer: Importer, symbol: str, op: Operation) -> Mesh | None:
-    """Return the mesh that an operation names. Reports a fault and returns None if it is not declared."""
+    """Return the mesh named `symbol`. Reports a fault and returns None if it is not declared."""
     meshes = importer.reading.meshes
     if symbol not in meshes:
         hint = f"declared grids: {importer.reading.known_meshes}"
@@ -97,7 +103,7 @@ def find_mesh(importer: Importer, symbol: str, op: Operation) -> Mesh | None:
 def mesh_of(importer: Importer, op: Operation) -> Mesh:
     """Return the mesh that an operation names.
 
-    Reports a fault and returns the current mesh if the operation names another one.
+    Reports a fault and returns the default mesh if the operation names a mesh other than that.
     """
     grid = op.properties["grid"]
     assert isinstance(grid, SymbolRefAttr)
@@ -112,32 +118,32 @@ def mesh_of(importer: Importer, op: Operation) -> Mesh:
 
 
 def axis_numbers(axes: ShardAxesArrayAttr) -> tuple[tuple[str, ...], ...]:
-    """Return the axis numbers of each dim, as text."""
+    """Return the axis numbers of each dim in an attribute such as `[[0], [1]]`, as text."""
     return tuple(tuple(str(number) for number in dim_axes.get_values()) for dim_axes in axes.axes)
 
 
 def has_parts(axes: Sequence[str], mesh: Mesh) -> bool:
-    """Whether some of the axes are sub-axes."""
+    """Whether some of the axes are sub-axes, such as `x:(1)2`."""
     return any(axis not in mesh.names for axis in axes)
 
 
 def axis_number(axis: str, mesh: Mesh) -> int:
-    """Return the number of the mesh axis that `axis` names or is a sub-axis of."""
+    """Return the number of a mesh axis. For a sub-axis, it is the number of the axis that contains it."""
     return mesh.axes.index(mesh.axis(axis))
 
 
 def numbered(dims: Sequence[Sequence[str]], mesh: Mesh) -> list[list[int]]:
-    """Return the numbers of the mesh axes of each dim."""
+    """Return the axes of each dim as numbers of mesh axes."""
     return [[axis_number(axis, mesh) for axis in axes] for axes in dims]
 
 
 def numbers(partial: Sequence[tuple[str, str]], mesh: Mesh) -> tuple[tuple[str, str], ...]:
-    """Return the partial axes with mesh axes replaced by their numbers. Sub-axes keep their names."""
+    """Return the partial axes with the names of mesh axes replaced by their numbers. Sub-axes keep their names."""
     return tuple((str(mesh.names.index(a)) if a in mesh.names else a, kind) for a, kind in partial)
 
 
 def _grids(module: Module) -> list[str]:
-    """Return the declarations of the module's own mesh and, if the program has several, of the others."""
+    """Return the declarations of a module's meshes, its default mesh first."""
     meshes = [module.mesh, *(mesh for mesh in module.meshes if mesh.name != module.mesh.name)]
     return [grid_text(mesh) for mesh in meshes if mesh.axes]
 

@@ -1,4 +1,4 @@
-"""Reader of `meshgen.grouped`, a collective on several operands in one launch, from stage `fuse` on."""
+"""Reader of `meshgen.grouped`, which runs a collective on several operands in one launch, from stage `fuse` on."""
 
 from __future__ import annotations
 

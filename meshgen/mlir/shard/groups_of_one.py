@@ -1,4 +1,4 @@
-"""Remove collectives over groups of one device, which JAX emits if all manual axes have size 1.
+"""Remove collectives whose groups have a single device. JAX emits them if all manual axes have size 1.
 
 before   %y = all_reduce %x, in the groups [[0], [1]]
 after    %x
@@ -18,7 +18,9 @@ _IDENTITIES = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "all_
 
 
 def is_alone(node: Node, mesh: Mesh) -> bool:
-    """Whether a node that depends on the device receives no data from another device."""
+    """Whether a collective or device query involves no other device: all its groups have size 1, or each device sends
+    to itself.
+    """
     if node.op == "permute_pairs":
         pairs = node.attrs.pairs
         return all(source == target for source, target in pairs) and len(pairs) in (0, mesh.size)
@@ -26,9 +28,11 @@ def is_alone(node: Node, mesh: Mesh) -> bool:
 
 
 def without_groups_of_one(graph: Graph, mesh: Mesh) -> Graph:
-    """Return the graph, with its regions, without the nodes for which `is_alone` holds.
+    """Return the graph and its regions without the nodes for which `is_alone` holds.
 
-    Uses read the operand instead. A permutation without pairs, and an index in a group of one, become zeros.
+    Uses of their results become uses of their operands. A permutation without pairs and an index in a group of one
+    become
+    zeros.
     """
     result = Graph(graph.name, graph.inputs)
     replacements: dict[Value, Value] = {}

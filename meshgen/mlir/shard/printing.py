@@ -16,9 +16,10 @@ from meshgen.mlir.shard.grid import axis_number, has_parts, numbered
 
 def _text(printer: TextPrinter, node: Node, name: str, clauses: str, types: str, extra: dict[str, str] | None = None, *,
           has_axes: bool = True) -> str:  # fmt: skip
-    """Return `%r = NAME %a on @mesh grid_axes = [0] CLAUSES {...} : TYPES`.
+    """Return the text of an operation: `%r = NAME %a on @mesh grid_axes = [0] CLAUSES {...} : TYPES`.
 
-    The attributes include `extra`, the axes if some are sub-axes, and the reasons recorded on the node.
+    The attributes in braces are `extra`, the axes if some of them are sub-axes, and the reasons and edges noted on the
+    node.
     """
     results, mesh, axes = printer.results(node), printer.mesh, axes_of(node.attrs)
     operands = f" {', '.join(printer.names(node.operands))}" if node.operands else ""
@@ -66,7 +67,7 @@ def _write_shift(printer: TextPrinter, node: Node) -> str:
 
 
 def _write_move(printer: TextPrinter, node: Node) -> str:
-    """Return the text of a `permute` or `retile`. Its attributes are omitted if they follow from the types."""
+    """Return the text of a `permute` or `retile`. If its types already state the shardings, they are not repeated."""
     attrs, mesh, attributes = node.attrs, printer.mesh.name, dict[str, str]()
     typed = (node.operands[0].sharding, node.result.sharding, node.result.type.shape)
     if typed != (attrs.source, attrs.target, attrs.shape):

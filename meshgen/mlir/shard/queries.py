@@ -1,4 +1,4 @@
-"""Import the queries of the `shard` dialect about grids and devices. Their results are 0-d i64 tensors."""
+"""Importers of the operations of the `shard` dialect that query grids and devices. The results are 0-d i64 tensors."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from meshgen.mlir.shard.sharding_ops import (
 from meshgen.spec import Sharding
 
 INDEX = TensorType((), "i64")
-Number = int | Value  # a constant at compile time, or a value computed at run time
+Number = int | Value  # an integer that is known during import, or a value that the program computes
 
 
 class Indices:
-    """Arithmetic on indices, which is constant-folded if both operands are known."""
+    """Arithmetic on integers and 0-d values, which is constant-folded if both operands are integers."""
 
     def __init__(self, builder: Builder) -> None:
         self.builder = builder
@@ -40,10 +40,11 @@ class Indices:
         return self.builder.constant(number, INDEX) if isinstance(number, int) else number
 
     def apply(self, op: str, left: Number, right: Number) -> Number:
-        """Apply `op` to two numbers.
+        """Return `left OP right`.
 
-        `op` is add, subtract, multiply, divide or remainder of nonnegative numbers, or maximum or minimum of any
-        numbers.
+        `op` is add, subtract, multiply, divide, remainder, maximum or minimum. For divide and remainder, the operands
+        must be
+        nonnegative.
         """
         if isinstance(left, int) and isinstance(right, int):
             return _ARITHMETIC[op](left, right)
@@ -75,7 +76,7 @@ class Indices:
         return coordinates[::-1]
 
     def entry(self, table: Sequence[int], index: Number) -> Number:
-        """Return the entry at index `index` of a table of constants."""
+        """Return element `index` of `table`, a list of constants."""
         if isinstance(index, int):
             return table[index]
         return self.builder.entry(np.asarray(table, np.int64), "i64", index)
@@ -93,7 +94,9 @@ _ARITHMETIC = {
 
 
 def _queried_axes(importer: Importer, op: Operation, mesh: Mesh, listed: Sequence[int]) -> tuple[str, ...]:
-    """Return the names of the axes with the numbers `listed`, or all axes if it is empty. Reports unknown numbers."""
+    """Return the names of the axes with the numbers `listed`, or of all axes if `listed` is empty. Reports unknown
+    numbers.
+    """
     for axis in listed:
         if not 0 <= axis < len(mesh.axes):
             hint = f"its axes are numbered 0 to {len(mesh.axes) - 1}"
@@ -105,7 +108,7 @@ def _queried_axes(importer: Importer, op: Operation, mesh: Mesh, listed: Sequenc
 
 
 def _bind(importer: Importer, op: Operation, numbers: Sequence[Number]) -> None:
-    """Bind the results of `op` to `numbers`. Reports a fault if the counts differ."""
+    """Bind the results of `op` to `numbers`. Reports a fault if there are more or fewer results."""
     if len(numbers) != len(op.results):
         importer.fault("MG0104", f"{op.name} has {len(numbers)} indices, but {len(op.results)} results", op)
         numbers = [0] * len(op.results)
@@ -113,7 +116,7 @@ def _bind(importer: Importer, op: Operation, numbers: Sequence[Number]) -> None:
 
 
 def _mesh_axis_size(importer: Importer, op: Operation, mesh: Mesh, axis: str) -> Number:
-    """Return the size of a mesh axis, or a node that computes it if the grid leaves it open."""
+    """Return the size of a mesh axis, or a value that computes it at run time if the grid leaves the size open."""
     size = mesh.axis(axis).size
     if size is not None:
         return size
@@ -124,7 +127,7 @@ def _mesh_axis_size(importer: Importer, op: Operation, mesh: Mesh, axis: str) ->
 
 
 def _process_index(builder: Builder, axes: tuple[str, ...]) -> Value:
-    """Return the device's index in its group over `axes`."""
+    """Return the index of the device in its group over `axes`, as an i64 value."""
     return builder.convert(builder.process_index(axes), "i64")
 
 
@@ -149,7 +152,10 @@ def import_process_linear_index(importer: Importer, op: Operation) -> None:
 
 
 def import_neighbors(importer: Importer, op: Operation) -> None:
-    """Import the linear indices of the previous and next device in the group over the axes, or -1 at its ends."""
+    """Import the linear indices of the previous and next device in the group over `split_axes`.
+
+    The index is -1 at the ends of the group, which have no neighbor on that side.
+    """
     assert isinstance(op, NeighborsLinearIndicesOp)
     mesh = mesh_of(importer, op)
     listed, device = op.split_axes.get_values(), importer.values(op.device)
@@ -178,7 +184,7 @@ def import_neighbors(importer: Importer, op: Operation) -> None:
 
 
 def import_shard_shape(importer: Importer, op: Operation) -> None:
-    """Import the local shape of a device: for each dim the rows of its tile, with the halo."""
+    """Import `shard.shard_shape`: the size of each dim of a device's tile, including the halo."""
     assert isinstance(op, ShardShapeOp)
     sharding = sharding_of(importer, op.sharding)
     mesh = importer.reading.mesh_of(sharding or Sharding(()))
@@ -199,7 +205,7 @@ def import_shard_shape(importer: Importer, op: Operation) -> None:
 def _numbers_or_values(
     importer: Importer, op: Operation, static: DenseArrayBase[I64], dynamic: Sequence[SSAValue]
 ) -> list[Number]:
-    """Return a list of indices: constants, and values for its dynamic entries."""
+    """Return the entries of a list of indices: integers for static entries, values for dynamic ones."""
     count = static.get_values().count(DYNAMIC_INDEX)
     if count != len(dynamic):
         message = f"{op.name} has {count} dynamic entries, but {len(dynamic)} operands for them"
@@ -210,7 +216,10 @@ def _numbers_or_values(
 
 def _shape_faults(importer: Importer, op: ShardShapeOp, sharding: Sharding, dims: Sequence[Number],
                   device: Sequence[Number], mesh: Mesh) -> bool:  # fmt: skip
-    """Whether the sharding does not fit the shape, or the device does not fit the mesh. Reports the faults."""
+    """Report faults if the sharding does not fit the shape `dims`, or if `device` is not a device of the mesh.
+
+    Returns whether there are any.
+    """
     before = len(importer.reading.faults)
     if sharding.rank > len(dims):
         message = f"{op.name}: the sharding has {sharding.rank} lists of axes, but there are {len(dims)} dims"
@@ -233,10 +242,11 @@ def _shape_faults(importer: Importer, op: ShardShapeOp, sharding: Sharding, dims
 
 def _owned_rows(index: Indices, sharding: Sharding, dim: int, size: Number, device: Sequence[Number],
           sizes: Mapping[str, Number]) -> Number:  # fmt: skip
-    """Return the number of rows of a dim that the device holds, with its halo.
+    """Return the size of dimension `dim` of a device's tile, including the halo.
 
-    Explicit offsets determine the number. Without them all tiles are equal, except that the last ones end with the dim.
-    `sizes` has all mesh axes in order.
+    If the sharding has offsets, they determine it. Otherwise all tiles have the same size, except that the last ones
+    end
+    where the dim ends. `sizes` has the sizes of all mesh axes in order.
     """
     axes = sharding.dims[dim]
     if not axes:
@@ -254,7 +264,7 @@ def _owned_rows(index: Indices, sharding: Sharding, dim: int, size: Number, devi
 
 
 def _coordinate(index: Indices, device: Sequence[Number], ref: str, sizes: Mapping[str, Number]) -> Number:
-    """Return the device's coordinate along an axis or a sub-axis."""
+    """Return the coordinate of `device` along the axis or sub-axis `ref`."""
     name, pre, size = split_ref(ref)
     axis_coordinate = device[list(sizes).index(name)]
     if size is None:

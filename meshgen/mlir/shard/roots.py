@@ -1,11 +1,14 @@
-"""Import collectives that name a device of each group: `broadcast`, `gather`, `reduce`, `scatter`, `send` and `recv`.
+"""Importers of collectives that name a device of each group (its root): broadcast, gather, reduce, scatter, send and
+recv.
 
-A root that is known only at run time is a computed index in the group. Data that it sends is then the sum of the bits
-of all tensors in the group, with zeros on the other devices: this is exact for every element type. Data that only the
-root should receive is received by all devices, since upstream leaves it undefined elsewhere. All devices of a group
-must agree on the index.
+If the root is known only at run time, its index in the group is a value, and all devices of the group communicate. To
+send the data of the root, the group sums the bits of all tensors, where devices other than the root have zeros: this is
+exact for every element type. Data that only the root should receive is received by all devices, since upstream leaves
+it
+undefined elsewhere. All devices of a group must agree on the root.
 
-The n-th `recv` over some axes in a block receives from the n-th `send` over these axes. Without a source it receives
+Within a block, the n-th `recv` over some axes receives from the n-th `send` over these axes. Without a source it
+receives
 from the first device of the group.
 """
 
@@ -32,11 +35,11 @@ from meshgen.ops.collective_checks import place_faults
 
 INDEX = TensorType((), "i64")
 SEND, RECV = "shard.send", "shard.recv"
-Coordinates = Sequence["int | Value"]  # coordinates along the axes of the group
+Coordinates = Sequence["int | Value"]  # coordinates of a device along the axes of its group
 
 
 def import_rooted(importer: Importer, op: Operation) -> None:
-    """Import a collective that names a device of each group."""
+    """Import a collective with a root."""
     attrs, coordinates = attrs_of(importer, op), _root_coordinates(importer, op)
     if not _has_constant_root(op):
         _by_whole_group(importer, op, attrs, coordinates or (), importer.value(op.operands[0]))
@@ -50,7 +53,10 @@ def import_rooted(importer: Importer, op: Operation) -> None:
 
 
 def import_send(importer: Importer, op: Operation) -> None:
-    """Import a `send`. If its device or that of its `recv` is dynamic, forward the operand: the `recv` transfers the
+    """Import a `send`.
+
+    If the device that it or its `recv` names is known only at run time, forward the operand: the `recv` then transfers
+    the
     data.
     """
     received = _partner(op)
@@ -77,7 +83,10 @@ def import_recv(importer: Importer, op: Operation) -> None:
 
 
 def _partner(op: Operation) -> Operation | None:
-    """Return the matching `recv` of a `send`, or `send` of a `recv`, in the same block and over the same axes."""
+    """Return the `recv` that matches a `send`, or the `send` that matches a `recv`, or None if there is none.
+
+    It is in the same block, over the same axes.
+    """
     block = op.parent_block()
     assert block is not None
     candidates = [other for other in block.ops if other.name in (SEND, RECV) and _group(other) == _group(op)]
@@ -93,12 +102,12 @@ def _group(op: Operation) -> tuple[object, ...]:
 
 
 def _has_constant_root(op: Operation) -> bool:
-    """Whether the coordinates of the device are constants."""
+    """Whether the coordinates of the device that `op` names are constants."""
     return all(constant(value) is not None for value in op.operands[1:])
 
 
 def _root_coordinates(importer: Importer, op: Operation) -> Coordinates | None:
-    """Return the coordinates of the device that `op` names, or None if a `recv` names no source."""
+    """Return the coordinates of the device that `op` names, or None for a `recv` that names no source."""
     attribute = op.properties.get(ROOTS[op.name])
     if not isinstance(attribute, DenseArrayBase) or (op.name == RECV and not len(attribute)):
         return None
@@ -111,7 +120,7 @@ def _root_coordinates(importer: Importer, op: Operation) -> Coordinates | None:
 
 
 def _check_coordinates(importer: Importer, op: Operation, coordinates: Coordinates) -> bool:
-    """Whether the coordinates are valid in the group. Reports the faults."""
+    """Whether `coordinates` are those of a device in a group of `op`. Reports the faults if not."""
     mesh = mesh_of(importer, op)
     constant_coordinates = [coordinate if isinstance(coordinate, int) else None for coordinate in coordinates]
     faults = list(place_faults(ROOTS[op.name], constant_coordinates, axes_of(op, mesh), mesh))
@@ -122,7 +131,7 @@ def _check_coordinates(importer: Importer, op: Operation, coordinates: Coordinat
 def _by_whole_group(
     importer: Importer, op: Operation, attrs: dict[str, Any], coordinates: Coordinates, source: Value
 ) -> None:
-    """Bind the result of a collective whose device is known only at run time. All devices of the group communicate."""
+    """Import a collective whose root is known only at run time: all devices of the group communicate."""
     kind, result = importer.type(op.results[0]), source
     if _check_coordinates(importer, op, coordinates):
         root_index = _index_in_group(Builder(importer, op), mesh_of(importer, op), attrs["axes"], coordinates)
@@ -131,7 +140,9 @@ def _by_whole_group(
 
 
 def _index_in_group(builder: Builder, mesh: Mesh, axes: Sequence[str], coordinates: Coordinates) -> Value:
-    """Return the device's index in its group: mixed radix over the axes, outer to inner."""
+    """Return the index in its group of the device at `coordinates`: row-major over `axes`, the first of which is the
+    most major.
+    """
     index = Indices(builder)
     return index.value(index.joined(coordinates, [mesh.axis_size(axis) for axis in axes]))
 
@@ -153,7 +164,7 @@ def _result(importer: Importer, op: Operation, attrs: dict[str, Any], root_index
 
 
 def _as_bits(builder: Builder, value: Value) -> Value:
-    """Return the bits of a value as integers of the same width. A boolean becomes a byte."""
+    """Return `value` as integers with the same bits. A boolean becomes a byte, 0 or 1."""
     dtype = value.type.dtype
     if dtype == "i1":
         return builder.convert(value, "i8")

@@ -1,4 +1,4 @@
-"""Convert shardings (`shard.sharding` and the encoding `#meshgen.split`) to and from values."""
+"""Reader and printer of shardings: the operation `shard.sharding` and the encoding `#meshgen.split`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from meshgen.spec import Sharding, fit
 
 
 def sharding_of(importer: Importer, handle: SSAValue) -> Sharding | None:
-    """Return the sharding that a `!shard.sharding` value stands for, or None if its definition is invalid."""
+    """Return the sharding that the SSA value `handle` of type `!shard.sharding` defines, or None if it is invalid."""
     owner = handle.owner
     if isinstance(owner, GetShardingOp):
         return _stated_sharding(importer, owner.source)
@@ -40,7 +40,11 @@ def sharding_of(importer: Importer, handle: SSAValue) -> Sharding | None:
 
 
 def _stated_sharding(importer: Importer, source: SSAValue) -> Sharding | None:
-    """Return the sharding of a tensor that an annotation, the function's signature or its type states."""
+    """Return the sharding that the program states for `source`: by an annotation, the function's signature, or the
+    type.
+
+    Returns None if it states none.
+    """
     owner = source.owner
     if isinstance(owner, ShardOp):
         return sharding_of(importer, owner.sharding)
@@ -52,12 +56,12 @@ def _stated_sharding(importer: Importer, source: SSAValue) -> Sharding | None:
 
 
 def is_said(importer: Importer, source: SSAValue) -> bool:
-    """Whether the program states a sharding of `source`. An invalid statement counts: it is reported elsewhere."""
+    """Whether the program states a sharding of `source`, even an invalid one, which is reported elsewhere."""
     return isinstance(source.owner, ShardOp) or _stated_sharding(importer, source) is not None
 
 
 def read_sharding(op: ShardingOp, mesh: Mesh) -> tuple[Sharding, list[Diagnostic]]:
-    """Return the sharding that `shard.sharding` defines, with one dim per list of axes, and its faults."""
+    """Return the sharding that a `shard.sharding` defines, and its faults. It has one dim per list of axes in the text."""
     faults: list[Diagnostic] = []
     halo_sizes = constants(op.static_halo_sizes, op.dynamic_halo_sizes, "halo size", faults)
     offsets = constants(op.static_sharded_dims_offsets, op.dynamic_sharded_dims_offsets, "offset", faults)
@@ -72,7 +76,10 @@ def read_sharding(op: ShardingOp, mesh: Mesh) -> tuple[Sharding, list[Diagnostic
 
 
 def split_axes(op: ShardingOp) -> tuple[tuple[str, ...], ...]:
-    """Return the axes per dim: from the attribute `axes` (sub-axes) if it is present, else from `split_axes`."""
+    """Return the axes of each dim: the names in the attribute `axes` if there is one (for sub-axes), else the numbers
+    in
+    `split_axes`.
+    """
     if isinstance(lists := op.attributes.get("axes"), ArrayAttr):
         return tuple(strings(dim_axes) for dim_axes in lists)
     return axis_numbers(op.split_axes)
@@ -81,7 +88,10 @@ def split_axes(op: ShardingOp) -> tuple[tuple[str, ...], ...]:
 def constants(
     static: DenseArrayBase[I64], dynamic: Sequence[SSAValue], role: str, faults: list[Diagnostic]
 ) -> list[int]:
-    """Return a list of integers. Appends a fault to `faults` for each entry that is not a compile-time constant."""
+    """Return the integers of a list that has static and dynamic entries.
+
+    Appends a fault to `faults` for each entry that is not known during import. `role` names the entries in messages.
+    """
     values = entries(static, dynamic)
     for entry in values:
         if entry is None:
@@ -92,7 +102,7 @@ def constants(
 
 
 def _with_halo(sharding: Sharding, sizes: Sequence[int]) -> tuple[Sharding, list[Diagnostic]]:
-    """Return the sharding with halo `sizes`, two per split dim, and its faults."""
+    """Return the sharding with a halo, and its faults. `sizes` has two sizes per split dim: before and after the tile."""
     split = [dim for dim, axes in enumerate(sharding.dims) if axes]
     if len(sizes) != 2 * len(split):
         message = (
@@ -106,7 +116,9 @@ def _with_halo(sharding: Sharding, sizes: Sequence[int]) -> tuple[Sharding, list
 
 
 def _with_offsets(sharding: Sharding, flat: Sequence[int], mesh: Mesh) -> tuple[Sharding, list[Diagnostic]]:
-    """Return the sharding with the offsets `flat`, one more per split dim than it has shards, and its faults."""
+    """Return the sharding with explicit tile offsets, and its faults. `flat` has one offset more per split dim than
+    shards.
+    """
     try:
         counts = [sharding.parts(dim, mesh) + 1 if axes else 0 for dim, axes in enumerate(sharding.dims)]
     except ShardingError as error:
@@ -121,7 +133,7 @@ def _with_offsets(sharding: Sharding, flat: Sequence[int], mesh: Mesh) -> tuple[
 
 
 def fitted(sharding: Sharding, rank: int) -> Sharding:
-    """Return the sharding extended to `rank` dims. The added dims are not split."""
+    """Return the sharding extended to `rank` dims. The added dims are unsharded."""
     missing = rank - sharding.rank
     halo = sharding.halo + ((0, 0),) * missing if sharding.halo else ()
     offsets = sharding.offsets + ((),) * missing if sharding.offsets else ()
@@ -129,9 +141,9 @@ def fitted(sharding: Sharding, rank: int) -> Sharding:
 
 
 def wide_halo_faults(sharding: Sharding, shape: Sequence[int | None], mesh: Mesh) -> list[Diagnostic]:
-    """Return a fault for each halo that is wider than a shard.
+    """Return a fault for each dim of a valid sharding whose halo is wider than its tiles.
 
-    The dialect fetches a halo from direct neighbors only. The sharding must be valid.
+    Such a halo is unsupported by the dialect, which fetches halos from direct neighbors only.
     """
     faults: list[Diagnostic] = []
     for dim, (size, halo) in enumerate(zip(shape, sharding.halo, strict=False)):
@@ -146,7 +158,10 @@ def wide_halo_faults(sharding: Sharding, shape: Sequence[int | None], mesh: Mesh
 
 
 def definition_text(sharding: Sharding, shape: Sequence[int | None], mesh: Mesh) -> str:
-    """Return the definition of a sharding, with axis numbers as in upstream. Offsets are written for all split dims."""
+    """Return the text of the `shard.sharding` that defines a sharding.
+
+    As upstream requires, axes are numbers, and if one dim has offsets, the text has offsets for all split dims.
+    """
     halo = [size for dim, pair in enumerate(sharding.halo) if sharding.dims[dim] for size in pair]
     rows = enumerate(sharding.offsets if any(sharding.offsets) else ())
     offsets = [n for dim, row in rows for n in row or _even_offsets(sharding, dim, shape[dim], mesh)]
@@ -162,7 +177,7 @@ def definition_text(sharding: Sharding, shape: Sequence[int | None], mesh: Mesh)
 
 
 def _even_offsets(sharding: Sharding, dim: int, size: int | None, mesh: Mesh) -> list[int]:
-    """Return the start offsets of the equal tiles of a split dim, and its end."""
+    """Return the start offset of each tile of a dim whose tiles have equal size, and the end of the last tile."""
     if not sharding.dims[dim] or size is None:
         return []
     tile = sharding.tile(dim, size, mesh)
@@ -170,7 +185,9 @@ def _even_offsets(sharding: Sharding, dim: int, size: int | None, mesh: Mesh) ->
 
 
 def decode_split(reading: Reading, attribute: Attribute, kind: TensorType) -> Sharding:
-    """Return the sharding in `#meshgen.split` over the axis names of its mesh. Reports one that does not fit the type."""
+    """Decode the encoding `#meshgen.split` of a tensor type into a sharding. Reports faults if it does not fit the
+    type.
+    """
     assert isinstance(attribute, SplitAttr)
     symbol, sharding = attribute.data
     mesh = reading.meshes.get(symbol, reading.module.mesh)
@@ -184,7 +201,7 @@ def decode_split(reading: Reading, attribute: Attribute, kind: TensorType) -> Sh
 
 
 def typed(values: Sequence[Value]) -> tuple[Sharding, ...]:
-    """Return the shardings of `values`. A value without a sharding is replicated."""
+    """Return the shardings in the types of `values`. A type without a sharding is replicated."""
     return tuple(value.sharding or Sharding.replicated(value.type.rank) for value in values)
 
 

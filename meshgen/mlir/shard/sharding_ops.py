@@ -1,9 +1,12 @@
-"""The `shard` dialect: grids, shardings, annotations and queries, in upstream MLIR's syntax (LLVM 22).
+"""Operations of the `shard` dialect for grids, shardings, annotations and queries, in upstream MLIR's syntax (LLVM 22).
 
 Extensions of upstream: `shard.grid` accepts `axis_names`, `shard.sharding` accepts `partial = sum[0]` and (for
-sub-axes) the attribute `axes`, and `shard.shard` accepts `required = false` and `open_dims`. Operations that upstream
-and xDSL define alike are xDSL's. xDSL's verifier stops at the first fault and knows no source lines, so
-`mlir/module.py` performs the remaining checks, for the whole module at once.
+sub-axes)
+the attribute `axes`, and `shard.shard` accepts `required = false` and `open_dims`. Operations that xDSL defines as
+upstream
+does are used from xDSL. xDSL's verifier stops at the first fault and knows no source lines, so `mlir/module.py`
+performs
+the other checks, for the whole module at once.
 """
 
 from __future__ import annotations
@@ -46,7 +49,10 @@ _NO_AXES = DenseArrayBase.from_list(i16, [])
 
 
 def parse_sizes(parser: Parser, name: str) -> tuple[list[SSAValue], DenseArrayBase[I64]]:
-    """Parse an optional `name = [1, %n]`. Returns the values, and the numbers with a placeholder for each value."""
+    """Parse an optional list `NAME = [1, %n]`.
+
+    Returns the SSA values in it, and its integers, with `DYNAMIC_INDEX` in place of each value.
+    """
     if parser.parse_optional_keyword(name) is None:
         return [], _NO_SIZES
     parser.parse_punctuation("=")
@@ -56,9 +62,11 @@ def parse_sizes(parser: Parser, name: str) -> tuple[list[SSAValue], DenseArrayBa
 
 @irdl_op_definition
 class UpdateHaloOp(IRDLOperation):
-    """Fetch the halo rows from the neighbors along `split_axes`.
+    """An exchange that fills the halo of each tile with elements of the neighbors' tiles along `split_axes`.
 
-    Upstream writes one type, which includes the halo. If the encodings differ, the result type follows as ` -> type`.
+    Upstream writes one type, which includes the halo. If the operand's encoding differs from the result's, both types
+    are
+    written: `: type -> type`.
     """
 
     name = "shard.update_halo"
@@ -93,7 +101,10 @@ class UpdateHaloOp(IRDLOperation):
 
 @irdl_op_definition
 class ShardingOp(IRDLOperation):
-    """A sharding as a value. Halo sizes and offsets are flat lists over the split dims. The type may be omitted."""
+    """The definition of a sharding, as an SSA value.
+
+    Halo sizes and offsets are flat lists with entries for each split dim in order. The type may be omitted in the text.
+    """
 
     name = "shard.sharding"
     grid = prop_def(FlatSymbolRefAttr)
@@ -130,7 +141,7 @@ class ShardingOp(IRDLOperation):
 
 @irdl_op_definition
 class GetShardingOp(IRDLOperation):
-    """The sharding of a tensor."""
+    """A query for the sharding of a tensor, as an SSA value."""
 
     name = "shard.get_sharding"
     source = operand_def(TensorType)
@@ -141,7 +152,7 @@ class GetShardingOp(IRDLOperation):
 
 @irdl_op_definition
 class ShardShapeOp(IRDLOperation):
-    """The local shape of a tensor of shape `dims` on the device with the multi-index `device`."""
+    """A query for the shape of the local tile of a tensor of shape `dims`, on the device with the coordinates `device`."""
 
     name = "shard.shard_shape"
     dims = prop_def(DenseArrayBase[I64])
@@ -161,7 +172,7 @@ class ShardShapeOp(IRDLOperation):
 
 @irdl_op_definition
 class GridShapeOp(IRDLOperation):
-    """The sizes of all axes of the grid, or of the listed axes."""
+    """A query for the sizes of the grid's axes: the listed ones, or all."""
 
     name = "shard.grid_shape"
     grid = prop_def(FlatSymbolRefAttr)
@@ -173,7 +184,7 @@ class GridShapeOp(IRDLOperation):
 
 @irdl_op_definition
 class ProcessMultiIndexOp(IRDLOperation):
-    """The device's coordinates along all axes, or along the listed axes."""
+    """A query for the device's coordinates along the listed axes of the grid, or along all."""
 
     name = "shard.process_multi_index"
     grid = prop_def(FlatSymbolRefAttr)
@@ -185,7 +196,7 @@ class ProcessMultiIndexOp(IRDLOperation):
 
 @irdl_op_definition
 class ProcessLinearIndexOp(IRDLOperation):
-    """The device's linear index, row-major over the grid."""
+    """A query for the device's linear index in the grid, in row-major order."""
 
     name = "shard.process_linear_index"
     grid = prop_def(FlatSymbolRefAttr)
@@ -196,10 +207,11 @@ class ProcessLinearIndexOp(IRDLOperation):
 
 @irdl_op_definition
 class NeighborsLinearIndicesOp(IRDLOperation):
-    """The linear indices of the devices before and after `device` in its group over `split_axes`.
+    """A query for the linear indices of the devices before and after `device` in its group over `split_axes`.
 
-    A missing neighbor has a negative index. As in upstream's documentation, the text may have one type and one name
-    (`%idx#0`, `%idx#1`) for both results.
+    At the ends of the group, where a neighbor is missing, its index is -1. As in upstream's documentation, the text may
+    have
+    one type and one name (`%idx#0`, `%idx#1`) for both results.
     """
 
     name = "shard.neighbors_linear_indices"

@@ -1,8 +1,8 @@
-"""The signature of a program in the text of a stage, as attributes of its arguments and results.
+"""Attributes of arguments and results that state the signature of a printed program.
 
 meshgen.sharding  the user's annotation: `#meshgen.annotation<...>`, or a plain `#meshgen.split<...>`
 meshgen.layout    the sharding of the argument or result, unless its type has an encoding
-meshgen.global    its global type, from stage `partition` on
+meshgen.global    the global type of the argument or result, from stage `partition` on
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ LOCAL_STAGES = ("partition", "fuse", "schedule")
 
 
 def read_annotation(reading: Reading, attribute: Attribute, slot: Slot) -> None:
-    """Read the user's annotation of an argument or result."""
+    """Read `meshgen.sharding`, the user's annotation of an argument or result."""
     spec = OnGrid(*attribute.data) if isinstance(attribute, SplitAttr) else None
     if isinstance(attribute, AnnotationAttr):
         spec = attribute.data
@@ -40,7 +40,7 @@ def read_annotation(reading: Reading, attribute: Attribute, slot: Slot) -> None:
 
 
 class _Ends(NamedTuple):
-    """The annotations, shardings, global types and values of a module's arguments, or of its results."""
+    """The annotations, shardings, global types and values of all arguments of a module, or of all its results."""
 
     annotations: Sequence[Annotation | None]
     layouts: list[Sharding]
@@ -55,7 +55,9 @@ def _ends(module: Module, side: str) -> _Ends:
 
 
 def read_layout(reading: Reading, attribute: Attribute, slot: Slot) -> None:
-    """Append the sharding of an argument or result to the module's table. Slots come in order."""
+    """Read `meshgen.layout`: append the sharding of an argument or result to the module's list. Slots are read in
+    order.
+    """
     if isinstance(attribute, SplitAttr):
         mesh = reading.meshes.get(attribute.data[0], reading.module.mesh)
         sharding = fitted(named(attribute.data[1], mesh), slot.type.rank)
@@ -64,12 +66,12 @@ def read_layout(reading: Reading, attribute: Attribute, slot: Slot) -> None:
 
 
 def read_global(reading: Reading, attribute: Attribute, slot: Slot) -> None:
-    """Append the global type of an argument or result to the module's table."""
+    """Read `meshgen.global`: append the global type of an argument or result to the module's list."""
     _ends(reading.module, slot.side).types.append(reading.type(attribute))
 
 
 def write_signature(module: Module, slots: Sequence[Slot]) -> list[Mapping[str, str]]:
-    """Return the attributes of each argument, or of each result."""
+    """Return the attributes that state the signature, for each argument or result in `slots`."""
     texts: list[Mapping[str, str]] = []
     is_typed, mesh = None, module.mesh.name
     for slot in slots:
@@ -90,7 +92,7 @@ def write_signature(module: Module, slots: Sequence[Slot]) -> list[Mapping[str, 
 
 
 def check_signature(module: Module) -> None:
-    """Raise ProgramError if layouts or global types are missing, or do not match the local types."""
+    """Raise ProgramError if shardings or global types of the signature are missing, or contradict the local types."""
     sides = (
         ("arguments", module.graph.inputs, module.in_shardings, module.in_types, module.arguments == "global"),
         ("results", module.graph.outputs, module.out_shardings, module.out_types, False),
@@ -123,7 +125,10 @@ def _gaps(
 def _misfits(
     module: Module, values: list[Value], layouts: list[Sharding], types: list[TensorType], is_global: bool
 ) -> Iterator[Diagnostic]:
-    """Yield a fault for each argument or result whose type is not the local tile of its global type."""
+    """Yield a fault for each argument or result whose type is not the local tile of the global type.
+
+    With `is_global`, the type must be the global type itself.
+    """
     for value, layout, kind in zip(values, layouts, types, strict=True):
         if faults := layout.faults(kind.shape, module.mesh):
             yield from (replace(fault, loc=value.loc) for fault in faults)

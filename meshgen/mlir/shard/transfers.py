@@ -1,4 +1,4 @@
-"""Convert transfers between the grids of a program to and from nodes."""
+"""Reader and printer of transfers between the grids of a program (`meshgen.transfer_send` and `meshgen.transfer_recv`)."""
 
 from __future__ import annotations
 
@@ -69,7 +69,10 @@ def write_transfer(printer: TextPrinter, node: Node) -> str:
 
 
 def transfer_faults(module: Module) -> list[Diagnostic]:
-    """Return a fault (MG0104) for each transfer without both layouts. After propagation each transfer must have them."""
+    """Return a fault (MG0104) for each transfer that lacks the sharding on its source grid or on its target grid.
+
+    Only before propagation may these be missing.
+    """
     transfers = (node for node in all_nodes(module.graph) if node.op in BETWEEN_MESHES)
     missing = (node for node in transfers if None in (node.attrs.source, node.attrs.target))
     return [
