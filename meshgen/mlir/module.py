@@ -50,7 +50,7 @@ def import_module(
         ProgramError: an operation is unsupported or malformed, or its conversion failed. Has all faults of the first of
             these three checks that found any.
     """
-    reading = Reading(source, dialects, given=user_meshes, is_part=is_part)
+    reading = Reading(source, dialects, user_meshes=user_meshes, is_part=is_part)
     refuse_unknown(top, reading)
     verify_operations(top, reading)
     if top.sym_name is not None:

@@ -258,8 +258,8 @@ class Signature(NamedTuple):
         )
 
     def faults(self, operation: Operation) -> list[str]:
-        """Return error messages for an operation that violates the signature. Regions are checked last, if there are no
-        others.
+        """Return error messages for an operation that violates the signature. Regions are checked only if the rest is
+        valid.
         """
         letters: Letters = {}
         segments = integers(operation.properties.get("operandSegmentSizes"))

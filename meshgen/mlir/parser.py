@@ -90,9 +90,8 @@ class TextParser(Parser):
         return self._names.get(value, "")
 
     def undefined_at(self) -> int | None:
-        """Return the text offset of the first use of a value that is never defined, or None if there is none.
-
-        Also returns None if parsing has not reached the end of the text.
+        """Return the text offset of the first use of an undefined value, or None if parsing has not reached the end of
+        the text.
         """
         if self._current_token.kind is not MLIRTokenKind.EOF:
             return None
@@ -130,9 +129,7 @@ class TextParser(Parser):
             self._resume_from(position)
 
     def _replayed(self, line: Line) -> Operation | None:
-        """Return a copy of the operation of an earlier equal line and name its result, or return None if the line must
-        be parsed.
-        """
+        """Return a named copy of the operation of an earlier equal line, or None if the line must be parsed."""
         name = line.result
         if name in self.ssa_values or name in self.forward_ssa_references:
             return None
@@ -292,9 +289,8 @@ class TextParser(Parser):
         self.parse_punctuation("=")
 
     def parse_signature(self, operands: Sequence[UnresolvedOperand]) -> tuple[list[SSAValue], list[Attribute]]:
-        """Parse the types after the operands: `: type` or `: (types) -> types`.
-
-        `: type` is the type of all operands and of the result. Returns the resolved operands and the result types.
+        """Parse `: type` (of all operands and the result) or `: (types) -> types`. Returns the operands and the result
+        types.
         """
         self.parse_punctuation(":")
         start = self.pos

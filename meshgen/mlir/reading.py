@@ -70,8 +70,7 @@ class Reading:
     Attributes:
         picked: sub-mesh that is one fixed slice of its parent -> the positions of its devices in the parent.
         shardy: symbols of meshes that Shardy declares. Two of them share devices if they have the same size.
-        reordered: mesh whose listed device order is not kept -> its device ids, in an order that its host mesh can
-        express.
+        reordered: mesh whose listed device order is not kept -> its device ids, in an order that its host can express.
         numbering: symbol of the reordered mesh by whose device numbers operations are read; "" for the default mesh.
     """
 
@@ -81,23 +80,19 @@ class Reading:
     meshes: dict[str, Mesh] = field(default_factory=dict[str, Mesh])
     parents: dict[str, str] = field(default_factory=dict[str, str])  # sub-mesh -> the mesh that it is a part of
     picked: dict[str, Sequence[int]] = field(default_factory=dict[str, Sequence[int]])
-    # mesh -> device ids that its declaration lists
-    devices: dict[str, Sequence[int]] = field(default_factory=dict[str, Sequence[int]])
+    devices: dict[str, Sequence[int]] = field(default_factory=dict[str, Sequence[int]])  # mesh -> listed device ids
     single: dict[str, int] = field(default_factory=dict[str, int])  # mesh of a single device -> the id of the device
     shardy: list[str] = field(default_factory=list[str])
     named: set[str] = field(default_factory=set[str])  # symbols of the meshes that Shardy shardings name
     sound: set[Operation] = field(default_factory=set[Operation])  # operations whose verification found no fault
-    # operation -> its nodes, replayed for operations with the same text
-    recipes: dict[Operation, Recipe] = field(default_factory=dict[Operation, Recipe])
+    recipes: dict[Operation, Recipe] = field(default_factory=dict[Operation, Recipe])  # nodes to replay
     reordered: dict[str, list[int]] = field(default_factory=dict[str, list[int]])
     numbering: str = ""
-    # symbols of meshes over the devices of another mesh (the host mesh) with other axes
-    guests: frozenset[str] = frozenset()
-    # symbol of a mesh that cannot be used -> the diagnostic that says why
-    refused: dict[str, Diagnostic] = field(default_factory=dict[str, Diagnostic])
+    guests: frozenset[str] = frozenset()  # meshes with other axes over the devices of another mesh, their host mesh
+    refused: dict[str, Diagnostic] = field(default_factory=dict[str, Diagnostic])  # unusable mesh -> the reason
     faults: list[Diagnostic] = field(default_factory=list[Diagnostic])
     replicas: int = 1  # number of replicas of the program; each replica runs on its own set of partitions
-    given: Sequence[Mesh] = ()  # meshes that the user passes to the compiler, outside of the text
+    user_meshes: Sequence[Mesh] = ()  # meshes from outside of the text
     is_part: bool = False  # whether this is the inner module of one mesh in a multi-mesh program
     _originals: list[Operation] = field(default_factory=list[Operation])
     _unreadable: set[Attribute] = field(default_factory=set[Attribute])
@@ -123,7 +118,7 @@ class Reading:
         self.refuse([Diagnostic(code, message, hint=hint)], source)
 
     def refuse(self, faults: Iterable[Diagnostic], source: Operation | SSAValue | None, prefix: str = "") -> None:
-        """Record `faults` at the location of `source`, with `prefix` before their messages. Each is recorded only once."""
+        """Record `faults` at the location of `source`, each only once, with `prefix` before their messages."""
         loc = None if source is None else self.source.locate(source)
         located = (replace(fault, message=prefix + fault.message, loc=loc) for fault in faults)
         self.faults += [fault for fault in dict.fromkeys(located) if fault not in self.faults]
@@ -133,7 +128,7 @@ class Reading:
 
         The first mesh with axes becomes the default mesh. A mesh without axes is recorded only under its name.
         """
-        for user_mesh in self.given:
+        for user_mesh in self.user_meshes:
             is_match = user_mesh.name in (symbol, DEFAULT_NAME) and set(user_mesh.names) <= set(mesh.names)
             if is_match and not mesh.is_static:
                 mesh = replace(mesh.completed(user_mesh), name=mesh.name)
@@ -157,9 +152,7 @@ class Reading:
 
     @property
     def distinct(self) -> tuple[Mesh, ...]:
-        """Return the meshes that do not consist of devices of another mesh: all except sub-meshes and meshes over a
-        host mesh.
-        """
+        """Return all meshes except sub-meshes and meshes over the devices of a host mesh."""
         return tuple(
             mesh for symbol, mesh in self.meshes.items() if mesh.axes and symbol and symbol not in self.parents
         )
@@ -176,8 +169,8 @@ class Reading:
 
         Args:
             partitions: the number of partitions that the program declares, or None.
-            full_axes: pairs of a mesh and axes of it. If they are sub-axes of the host, its axes are split so that they
-            are full axes.
+            full_axes: pairs of a mesh and axes of it. The host's axes are split so that these are full axes of the
+            host.
         """
         sizes = Counter(self.meshes[symbol].size for symbol in self.shardy)
         equally_large = {symbol for symbol in self.shardy if sizes[self.meshes[symbol].size] > 1}
@@ -200,17 +193,13 @@ class Reading:
         if (mesh := self.whole(self.module.mesh.name)) is not None:
             self.module.mesh = mesh
 
-    def split_off_submeshes(self, named: Collection[str]) -> None:
-        """Make sub-meshes independent meshes if they share no devices and the program uses no other part of their
-        parent.
-
-        `named` are the meshes that the program uses.
-        """
+    def split_off_submeshes(self, used_symbols: Collection[str]) -> None:
+        """Make sub-meshes independent if they share no devices and the program uses no other part of their parent."""
         for whole in dict.fromkeys(self.parents[symbol] for symbol in self.picked):
-            parts = [symbol for symbol in named if self.parents.get(symbol) == whole]
+            parts = [symbol for symbol in used_symbols if self.parents.get(symbol) == whole]
             positions = [position for symbol in parts for position in self.picked.get(symbol, ())]
             are_apart = all(symbol in self.picked for symbol in parts) and len(set(positions)) == len(positions)
-            if not parts or whole in named or not are_apart:
+            if not parts or whole in used_symbols or not are_apart:
                 continue
             for symbol in parts:
                 del self.parents[symbol]
@@ -263,9 +252,7 @@ class Reading:
         return not self.is_part and self.module.stage in ("import", "materialize") and len(self.distinct) > 1
 
     def whole(self, symbol: str) -> Mesh | None:
-        """Return the mesh named `symbol`. For a sub-mesh or a mesh over a host, return the outermost mesh that contains
-        it.
-        """
+        """Return the mesh `symbol`, or for a sub-mesh or a mesh over a host, the outermost mesh that contains it."""
         while symbol in self.parents:
             symbol = self.parents[symbol]
         return self.meshes.get(symbol)
@@ -276,7 +263,7 @@ class Reading:
 
     @contextmanager
     def over(self, default: Mesh) -> Generator[None]:
-        """Make `default` the default mesh inside the context. For a sub-mesh, the default is the mesh that contains it."""
+        """Make `default` the default mesh inside the context, or, for a sub-mesh, the mesh that contains it."""
         outer = self.module.mesh, self.meshes.get("", self.module.mesh)
         self.module.mesh, self.meshes[""] = self.whole(default.name) or default, default
         try:
@@ -296,9 +283,7 @@ class Reading:
             self.numbering = outer
 
     def callee(self, name: str) -> str:
-        """Return the name of the graph of the function `name`. A function has one graph per device numbering of its
-        callers.
-        """
+        """Return the name of the graph of the function `name`, which has one graph per device numbering."""
         return f"{name}@{self.numbering}" if self.numbering else name
 
     def annotate(self, slot: Slot, annotation: Annotation) -> None:
@@ -315,22 +300,15 @@ class Reading:
         table[slot.index] = annotation
 
     def type(self, attribute: Attribute, source: Operation | SSAValue | None = None) -> TensorType:
-        """Return the tensor type of an xDSL type: a scalar is 0-d, and an index is i64. Reports unsupported types at
-        `source`.
-        """
+        """Return the tensor type of an xDSL type. A scalar is 0-d, an index i64. Reports unsupported types at `source`."""
         return self._decoded(attribute, source)[0]
 
     def is_readable(self, attribute: Attribute) -> bool:
-        """Whether no fault was reported for this type. A value of an unsupported type causes one fault, at its
-        definition.
-        """
+        """Whether no fault was reported for this type. A value of another type causes a fault at its definition."""
         return attribute not in self._unreadable
 
     def sharding(self, attribute: Attribute, source: Operation | SSAValue | None = None) -> Sharding | None:
-        """Decode the sharding in the encoding of a tensor type, or return None if it has none.
-
-        Reports each fault at `source`, only once.
-        """
+        """Return the sharding in a tensor type's encoding, or None without one. Reports each fault at `source` once."""
         kind, encoding = self._decoded(attribute)
         if encoding is None:
             return None
@@ -345,10 +323,7 @@ class Reading:
         return sharding
 
     def _decoded(self, attribute: Attribute, source: Operation | SSAValue | None = None) -> _Decoded:
-        """Return the tensor type of an xDSL type, and its encoding.
-
-        Cached by object identity: the parser makes one object per spelling of a type, and hashing a type is slow.
-        """
+        """Return the tensor type and the encoding of an xDSL type. Cached by identity, since hashing a type is slow."""
         if (cached := self._same.get(id(attribute))) is not None:
             return cached[1]
         if (decoded := self._types.get(attribute)) is None:

@@ -105,7 +105,7 @@ def _opposite_signs(builder: Builder, x: Value, y: Value) -> Value:
 def _extended_product(unsigned: str) -> Function:
     """Return a function that emits the low and high halves of an integer product.
 
-    `unsigned` is "u" or "". 64-bit integers are unsupported, since there is no wider type.
+    `unsigned` is "u" or "". 64-bit integers are unsupported, since a wider type does not exist.
     """
 
     def product(builder: Builder, operands: Sequence[Value]) -> list[Value]:

@@ -90,8 +90,8 @@ class Builder(GraphBuilder):
         return self.lazy("constant", [], kind, value=array)
 
     def bits(self, value: Value, dtype: str) -> Value:
-        """Bitcast `value` to another element type of the same width. A boolean is unchanged: there is no unsigned
-        boolean type.
+        """Bitcast `value` to another element type of the same width. A boolean is unchanged, since it has no unsigned
+        counterpart.
         """
         return super().bits(value, dtype) if dtype in DTYPES else value
 

@@ -207,7 +207,7 @@ def _linearized_loops(line: LinearIndex, sizes: Sequence[int]) -> Loops | None:
 def _crop(
     builder: Builder, value: Value, lines: Sequence[LinearIndex], sizes: Sequence[int]
 ) -> tuple[Value, list[LinearIndex]]:
-    """Reverse dims with a negative step, and slice each dim that is no window to the range that its index covers."""
+    """Reverse dims with a negative step, and slice the dims without windows to the range that their index covers."""
     lines = list(lines)
     shape = value.type.sizes
     back = [d for d, line in enumerate(lines) if len(line.steps) == 1 and line.steps[0][1] < 0]

@@ -65,8 +65,8 @@ def _find_devices(reading: Reading, top: Operation) -> None:
         across = any(is_across(operation) or operation.name == "stablehlo.partition_id" for operation in operations)
         reading.replicas, partitions = (1, device_count) if across else (device_count, 1)
     count = reading.replicas * partitions
-    if len(reading.given) == 1 and reading.given[0].is_static and reading.given[0].size == count:
-        reading.declare_mesh(DEFAULT_NAME, replace(reading.given[0], name=DEFAULT_NAME), top)
+    if len(reading.user_meshes) == 1 and reading.user_meshes[0].is_static and reading.user_meshes[0].size == count:
+        reading.declare_mesh(DEFAULT_NAME, replace(reading.user_meshes[0], name=DEFAULT_NAME), top)
         return
     candidate_axes = [Axis("replica", reading.replicas), Axis("partition", partitions)]
     axes = [axis for axis in candidate_axes if (axis.size or 1) > 1] or [Axis("partition", 1)]

@@ -29,9 +29,11 @@ def _find_mesh(reading: Reading, top: Operation) -> None:
     texts = [text for operation in top.walk() for text in _texts(operation)]
     inferred = mesh_of(texts)
     if inferred is not None:
-        fitting = [mesh for mesh in reading.given if mesh.is_static and mesh.size == inferred.size]
-        is_given = len(reading.given) == 1 and fitting
-        reading.declare_mesh(inferred.name, replace(fitting[0], name=inferred.name) if is_given else inferred, top)
+        fitting = [mesh for mesh in reading.user_meshes if mesh.is_static and mesh.size == inferred.size]
+        has_fitting_mesh = len(reading.user_meshes) == 1 and fitting
+        reading.declare_mesh(
+            inferred.name, replace(fitting[0], name=inferred.name) if has_fitting_mesh else inferred, top
+        )
 
 
 def _texts(operation: Operation) -> list[str]:
