@@ -55,7 +55,7 @@ class Form:
     origin: str = ""
 
 
-Maker = Callable[[Mapping[str, Any]], Any]  # A function that builds an object from its children by key.
+Maker = Callable[[Mapping[str, Any]], Any]  # Builds an object from its children by key.
 
 
 def tree_util() -> Any:

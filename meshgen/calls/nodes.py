@@ -14,12 +14,12 @@ from meshgen.ir.limits import MAX_NESTING
 
 
 class Slot(NamedTuple):
-    """A leaf: an input of the program, or in a result an output.
+    """A leaf of the arguments, which is an input of the program, or a leaf of the results, which is an output.
 
     Attributes:
         number: the index of the input or output, or None for an argument that the program does not use.
         shape: the shape of an unused argument. Its sharding has no effect, but is checked.
-        key: the kind of a typed PRNG key (`threefry2x32`), whose words are the program's input.
+        key: the kind of a typed PRNG key (`threefry2x32`). The integers that make up the key are the program's input.
     """
 
     name: str

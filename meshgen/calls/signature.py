@@ -298,7 +298,7 @@ def _has_keys(node: Node) -> bool:
 
 
 def _object_mismatch(expected: Form, actual: Form, path: Path, is_traced: bool) -> list[str]:
-    """Return a message if the class or the static fields of an object differ from those that the program was made for.
+    """Return a message if an object does not match the program: its class or its static fields differ from `expected`.
 
     With `is_traced` (this process traced the program), static fields such as functions count as different even if their
     texts are equal, because equal texts do not prove that the functions are equal.

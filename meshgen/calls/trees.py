@@ -2,11 +2,9 @@
 
     {"b": [x, None], "a": y}  has the leaves  ("a",): y   ("b", "0"): x
 
-As in JAX, dict keys are sorted, so a program does not depend on the insertion order, and None counts as no leaf. The results
-of
-a function keep their insertion order (`written`). Keys become strings, so that `params.w1` and `params['w1']` denote
-the
-same leaf.
+As in JAX, dict keys are sorted, so a program does not depend on the insertion order, and None is not a leaf. The
+results of a function keep their insertion order (`written`). Keys become strings, so that `params.w1` and
+`params['w1']` denote the same leaf.
 """
 
 from __future__ import annotations

@@ -56,9 +56,7 @@ class Executable(CompiledProgram):
         return self._signature or signature_of(input_names(self.fused.graph))
 
     def ordered(self, arrays: Mapping[str, Array]) -> list[Array]:
-        """Return the arrays in the order of the inputs. Raises ArgumentError MG0601 for arrays of other types than the
-        inputs.
-        """
+        """Return the arrays in the order of the inputs. Raises ArgumentError MG0601 for arrays of other types."""
         return fitting(arrays, input_names(self.fused.graph), self.fused.in_types)
 
     overlap = cached_property(overlap_of)
@@ -69,9 +67,7 @@ class Executable(CompiledProgram):
         return [item.start for item in self.plan.items]
 
     def busy_seconds(self, number: int) -> float:
-        """Return the time of a step in which a device of part `number` computes or communicates instead of waiting, in
-        seconds.
-        """
+        """Return the seconds per step in which a device of part `number` computes or communicates instead of waiting."""
         starts, items = self.started(number), self.parts[number].plan.items
         busy, end = 0.0, 0.0
         for start, seconds in sorted((start, item.seconds) for start, item in zip(starts, items, strict=True)):
@@ -110,9 +106,7 @@ class Executable(CompiledProgram):
 
     @cached_property
     def analysis(self) -> Analysis | None:
-        """Return traffic, memory and work of the program before partitioning, or None if earlier stages are not
-        available.
-        """
+        """Return traffic, memory and work before partitioning, or None if the earlier stages are not available."""
         from meshgen.sharding.analyze import analyze
 
         module = self.stages.get("optimize") or self.stages.get("materialize")
@@ -140,8 +134,7 @@ class Executable(CompiledProgram):
 
     @at_callers_line
     def explain(self, what: str | int | None = None, *, verbose: bool = False) -> str:
-        """Return a text report: the figures of a step and its collectives by cause, or the reasons for one value or
-        source line.
+        """Return a step's figures and collectives by cause, or the reasons for a value or source line, as text.
 
         Args:
             what: the name of a value or the number of a source line. By default the report covers the entire program.
@@ -176,9 +169,7 @@ class Executable(CompiledProgram):
         return node.name if isinstance(node, Slot) and node.number is not None else what
 
     def tree(self) -> str:
-        """Return the collectives as a text tree: the operations, the reshards of each operation's values, and their
-        collectives.
-        """
+        """Return the collectives as a text tree, below the operations and the reshards that they belong to."""
         from meshgen.reports.comms_tree import comms_tree, tree_text
 
         return tree_text(comms_tree(self), self.comms)
@@ -230,7 +221,7 @@ class Executable(CompiledProgram):
         container.write(container.path_of(path), self.members(weight_arrays(self.signature, chosen)))
 
     def saved(self, resources: Resources) -> dict[str, bytes]:
-        """Return the module member with the decisions. Large arrays go to `resources`."""
+        """Return the module member with the decisions (`saved.py`). Large arrays are added to `resources` instead."""
         from meshgen.compiled.saved import saved_member
 
         return saved_member(self, resources)

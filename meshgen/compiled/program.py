@@ -94,16 +94,13 @@ class CompiledProgram:
 
     @property
     def measured(self) -> dict[str, dict[str, Any]]:
-        """Return, for each kernel whose tile sizes were measured, where the measurement comes from (the tuning table's
-        record).
-        """
+        """Return the tuning table's record of the measurement, for each kernel whose tile sizes were measured."""
         from meshgen.compiled.sources import provenance
 
         return provenance(self.sources, self._measured)
 
     def build(self, progress: Progress | None = None) -> None:
-        """Compile the kernels for the target's architectures. If a kernel has several candidate sources, the best one
-        is chosen.
+        """Compile the kernels for the target's architectures, with the best candidate source of each kernel.
 
         Sets `sources` to the chosen candidates. Raises CodegenError, or MissingError if a tool is missing.
         """
@@ -148,9 +145,7 @@ class CompiledProgram:
         return {}
 
     def texts(self) -> dict[str, Any]:
-        """Return the text of every stage, the member with the saved decisions, and the large constants of both, by
-        name.
-        """
+        """Return the text of every stage, the saved decisions as a file member, and the large constants by name."""
         from meshgen.mlir.text import print_text
 
         resources = Resources()

@@ -2,8 +2,7 @@
 
 The member contains the program at every stage, its schedule, and the decisions about propagation and chunks, as
 compiler records (`saved_objects.py`). Source locations contain base names of files, as in report texts, so that a
-module
-does not depend on the directory.
+module does not depend on the directory.
 """
 
 from __future__ import annotations

@@ -164,7 +164,7 @@ def to_document(value: Any, resources: Resources) -> dict[str, Any]:
 
 
 def from_document(document: Any, resources: Callable[[str], Content]) -> Any:
-    """Return the object of a document.
+    """Rebuild the object that a document describes.
 
     Args:
         resources: returns the bytes of a large array by name.

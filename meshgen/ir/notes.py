@@ -36,7 +36,8 @@ class Place(NamedTuple):
 
     Attributes:
         number: index of the buffer.
-        storage: index of the buffer that owns the bytes: `number`, or the buffer in which this is a view at `offset`.
+        storage: index of the buffer that owns the bytes: `number`, or the buffer that this one is a view of.
+        offset: byte offset in the owning buffer.
         source: the source location of the value.
     """
 

@@ -1,4 +1,4 @@
-"""The reason for a collective, as text: the note of the pass that inserted it, or that the user wrote it."""
+"""The reason for a collective, as text: the note of the pass that inserted it, or a statement that the user wrote it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Range analysis for non-negative integers, such as the number of rows per expert, whose running totals ascend.
 
-%n = scatter add %zeros, %experts, %ones       rows per expert: from 0 to the number of rows
-%e = reduce_window add %n {window = all before}      end of each expert's rows: ascending
+%n = scatter add %zeros, %experts, %ones            rows per expert: from 0 to the number of rows
+%e = reduce_window add %n {window = all before}     end of each expert's rows: ascending
 """
 
 from __future__ import annotations

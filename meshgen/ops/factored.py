@@ -12,7 +12,7 @@ from meshgen.ops.op import ANY_ERROR, NO_KERNEL, NO_MEANING, AtLeast, Op, Trait,
 from meshgen.ops.rules import composites as rules
 from meshgen.ops.types import composites as types
 
-# operations per element, counted in the decomposition: two sums, two products, the affine part; the gradient is similar
+# Operations per element in the decomposition: two sums, two products, scale and bias. The gradient has about as many.
 _PER_ELEMENT = 8.0
 
 
@@ -21,7 +21,7 @@ def _normalize_flops(node: Node, type_of: TypeOf) -> float:
 
 
 def _cross_entropy_flops(node: Node, type_of: TypeOf) -> float:
-    # operations per element: two comparisons, a difference, an exponential, two sums
+    # Operations per element: two comparisons, a difference, an exponential, two sums.
     return 6.0 * type_of(node.operands[0]).size
 
 

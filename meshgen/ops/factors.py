@@ -76,7 +76,7 @@ class Factors:
 
     @property
     def width(self) -> Names:
-        """The factors of a row of the values."""
+        """The factors along one row of the values operand: the dims of the vector that belongs to a key."""
         return tuple(f for f in self.operands[VALUES] if f not in self.rows and f not in self.keys)
 
     @property

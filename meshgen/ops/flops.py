@@ -24,8 +24,8 @@ def node_flops(node: Node, type_of: TypeOf = lambda value: value.type) -> float:
     return (OPS[node.op].flops if node.op in OPS else per_result)(node, type_of)
 
 
-# Operations per comparison apart from the comparator region: two selects that order the pair, and an increment. Counted
-# in the kernel.
+# Operations per comparison, not counting the comparator region: two selects that order the pair, and an increment.
+# Counted in the source of the kernel.
 _COMPARISON_OVERHEAD = 3
 
 
@@ -83,7 +83,7 @@ def _ranking(count: int) -> int:
 def _row_reductions(rows: int, width: int, count: int) -> int:
     """Return the operations of a scan of `count` updates per row.
 
-    A comparison per row and update, and a select and a combination per element of the update.
+    Each pair of row and update costs a comparison, and each element of the update costs a select and a combination.
     """
     return rows * count * (1 + 2 * width)
 

@@ -14,7 +14,7 @@ from meshgen.ops.types import linalg as types
 
 
 def _factorization_flops(node: Node, type_of: TypeOf) -> float:
-    """Return the operations of an n x n factorization: n per element."""
+    """Return n operations per matrix element, for a factorization of n x n matrices."""
     operand = type_of(node.operands[0])
     return float(operand.size * (operand.sizes[-1] if operand.rank else 1))
 

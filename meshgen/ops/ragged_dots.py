@@ -1,8 +1,11 @@
-"""Construction of `ragged_dot` nodes from operands with dims in any order.
+"""Construction of `ragged_dot` nodes from operands whose dims are in any order: transposes and reshapes are inserted.
 
-rows [k, m] and matrices [g, k, a, b] of the groups of rows m
-%x = transpose %rows [1, 0]    %w = reshape %matrices [g, k, a b]    %y = ragged_dot %x, %w, %starts, %ends
-reshape %y [m, a, b]
+operands: rows [k, m], matrices [g, k, a, b] (one per group of rows m)
+
+%x = transpose %rows [1, 0]                      [m, k]
+%w = reshape %matrices                           [g, k, a * b]
+%y = ragged_dot %x, %w, %starts, %ends           [m, a * b]
+%z = reshape %y                                  [m, a, b]
 """
 
 from __future__ import annotations

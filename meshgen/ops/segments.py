@@ -41,7 +41,7 @@ def segments(body: Graph) -> list[Graph]:
 
 
 class _Part:
-    """One output of a kernel body, with the nodes and inputs that it depends on."""
+    """An output of a kernel body, with the nodes and inputs that the output depends on."""
 
     def __init__(self, body: Graph, producers: dict[Value, Node], number: int) -> None:
         self.number = number

@@ -52,7 +52,7 @@ from meshgen.ops.types.site import Inference
 
 
 def _annotation(name: str, infer: Inference, attributes: type[Attributes]) -> Op:
-    """Return the record of an identity that carries information for propagation."""
+    """Return the record of an op that returns its operand and carries information for sharding propagation."""
     return Op(name=name, operands=1, types=infer, evaluate=elements.of_node(elements.same), error=element_errors.unchanged,
               rule=NO_RULE, kernel=NO_KERNEL, flops=no_flops, attributes=attributes, traits=frozenset((Trait.BROADCASTS,)))  # fmt: skip
 
@@ -103,7 +103,7 @@ COLLECTIVES = (
     _local("to_partial", Kernel("expression", plain("{0}")), AllReduce),
 )
 
-RESHARDS = (  # from one sharding of a tensor to another
+RESHARDS = (  # Changes of a tensor's sharding from `source` to `target`.
     _collective("permute", types.collective, Reshard, Trait.RESHARD),
     _collective("retile", types.collective, Reshard, Trait.RESHARD),
     _collective("update_halo", types.update_halo, UpdateHalo, Trait.RESHARD),

@@ -12,7 +12,7 @@ import numpy as np
 
 Array = np.ndarray[Any, Any]
 _BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510, 43867 / 798, -174611 / 330)
-_SHIFT = 12.0  # argument from which the asymptotic series below are accurate to double precision
+_SHIFT = 12.0  # From this argument on, the asymptotic series below are accurate to double precision.
 _erf: Callable[[Any], Any] = np.frompyfunc(math.erf, 1, 1)
 _erfc: Callable[[Any], Any] = np.frompyfunc(math.erfc, 1, 1)
 Function = Callable[[Array], Array]

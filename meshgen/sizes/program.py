@@ -32,12 +32,12 @@ SIZE_QUERIES = with_trait(Trait.SIZE_QUERY)
 
 
 def input_names(graph: Graph) -> list[str]:
-    """Return the user's names of the inputs."""
+    """Return the names of the graph's inputs in the user's program; an unnamed input is called `arg0`, `arg1`, ..."""
     return [value.name or f"arg{number}" for number, value in enumerate(graph.inputs)]
 
 
 def output_names(graph: Graph) -> list[str]:
-    """Return the user's names of the outputs."""
+    """Return the names of the graph's outputs in messages: `result`, or `result.0`, `result.1`, ..."""
     count = len(graph.outputs)
     return ["result"] if count == 1 else [f"result.{number}" for number in range(count)]
 

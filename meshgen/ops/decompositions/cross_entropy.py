@@ -1,9 +1,11 @@
 """The decomposition of softmax cross-entropy with integer labels.
 
-top    = max(x)                    total = sum(exp(x - top))                  over the classes of each row
-losses = log(total) + (top - x[label]),        rows = top + log(total)
+    top    = max(x)                                  over the classes of each row
+    total  = sum(exp(x - top))                       over the classes of each row
+    rows   = top + log(total)                        the log-sum-exp of each row
+    losses = log(total) + (top - x[label])
 
-A label outside of the classes selects 0 instead of a logit, so its loss is the log-sum-exp `rows`.
+A label outside of the range of classes selects 0 instead of a logit, so its loss is the log-sum-exp.
 """
 
 from __future__ import annotations

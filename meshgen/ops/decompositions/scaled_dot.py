@@ -18,7 +18,7 @@ from meshgen.ops.factors import Names, packing_factor
 
 
 def scaled_dot(writer: FactorWriter) -> Sequence[Value]:
-    """Append the unpacking, the scaling and the matmul; returns the product."""
+    """Append the unpacking, the scaling and the matmul. Returns the result of the matmul."""
     attrs, result = writer.node.attrs, writer.node.results[0]
     x, numbers, scale, *zeros = writer.operands
     if attrs.bits:

@@ -27,7 +27,7 @@ TILES = "tiles"
 
 @dataclass(frozen=True)
 class Spread:
-    """A value whose dims are factors."""
+    """A tensor value with the name of the factor that each dim enumerates."""
 
     value: Value
     names: Names
@@ -120,11 +120,11 @@ class FactorWriter:
         return self.reduced(combiner, part, over)
 
     def tile_count(self, over: Names, dtype: str) -> Spread | float:
-        """Return the number of elements along factors on this device, or 1 if it has none."""
+        """Return the number of elements along the factors `over` on this device, or 1 if the device has none."""
         return self.count(over)
 
     def tile_counts(self, over: Names, dtype: str) -> Spread:
-        """Return the number of elements along factors on each device, along the dim `TILES`."""
+        """Return a 1-d tensor with dim `TILES`: the number of elements along the factors `over` on each device."""
         raise AssertionError("one device has the whole operands")
 
     def combined(self, parts: Sequence[Spread], over: Names, finish: Finish) -> Sequence[Spread]:

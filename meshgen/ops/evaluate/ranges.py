@@ -81,7 +81,7 @@ def _before_broadcast(node: Node, row: tuple[int, int] | None) -> tuple[int, int
 
 
 def _joined_at(node: Node, row: tuple[int, int] | None) -> list[tuple[Value, tuple[int, int] | None]]:
-    """Return the operands of a concatenation that `row` of the result comes from, each with its own row."""
+    """Return the operands of a concatenation that contribute to `row` of the result, as (operand, row of the operand)."""
     if row is None or row[0] != node.attrs.dim:
         return [(operand, row) for operand in node.operands if operand.type.size]
     ends = np.cumsum([0, *(operand.type.sizes[row[0]] for operand in node.operands)])

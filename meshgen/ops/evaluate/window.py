@@ -22,7 +22,7 @@ FOLDS = ("add", "multiply", "maximum", "minimum", "and", "or", "xor")
 
 
 def apply_region(region: Graph, args: list[Array], run: RunRegion) -> list[Array]:
-    """Apply the region's scalar function to every element of the arrays."""
+    """Apply a region, whose arguments are scalars, to every element of the arrays."""
     shape = np.broadcast_shapes(*(a.shape for a in args))
     if all(broadcasts(node.op) for node in region.nodes):
         return [np.broadcast_to(r, shape) for r in run(region, args)]
@@ -87,7 +87,7 @@ def _fold(region: Graph, operand_groups: Iterator[list[Array]], inits: list[Arra
 
 
 def reduce_region(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
-    """Reduce pairs of elements in a tree until one element is left, which calls the region log2(n) times."""
+    """Combine pairs of elements, level by level, until a single element is left. The region runs log2(n) times."""
     count, dims = len(args) // 2, tuple(node.attrs.dims)
     kept = [d for d in range(args[0].ndim) if d not in dims]
     shape = [args[0].shape[d] for d in kept]

@@ -1,12 +1,14 @@
 """Split-KV attention: the keys are split into parts, whose outputs are combined through their log-sum-exps.
 
-%o, %l = attention %q, %k, %v {factors = "h t d, h s d, h s e -> h t e, h t"}
-%p, %m = attention %q, (reshape %k), (reshape %v) {factors = "h t d, h s_part s d, h s_part s e -> s_part h
-t e, s_part h t"}       partial %o = sum(exp(%m - max(%m)) * %p) / sum(exp(%m - max(%m))),    %l = max(%m) +
-log(sum(exp(%m - max(%m))))                             combined
+    %o, %l = attention %q, %k, %v                       {factors = "h t d, h s d, h s e -> h t e, h t"}
 
-Decoding has one row per head and thousands of cached keys. Without the split, only a few multiprocessors
-would read the cache.
+    %p, %m = attention %q, (reshape %k), (reshape %v)   {factors = "h t d, h s_part s d, h s_part s e ->
+                                                                    s_part h t e, s_part h t"}         partial
+    %o = sum(exp(%m - max(%m)) * %p) / sum(exp(%m - max(%m)))                                          combined
+    %l = max(%m) + log(sum(exp(%m - max(%m))))                                                         combined
+
+Decoding has one row per head and thousands of cached keys. Without the split, only a few multiprocessors would read
+the cache.
 """
 
 from __future__ import annotations

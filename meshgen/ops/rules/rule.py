@@ -1,8 +1,8 @@
 """Sharding rules: the loops (factors) of an operation, and the factors of each operand and result dim.
 
-In factor notation a word is a factor, and dims with the same factor are sharded equally. `(a b)` is a dim that consists
-of two factors, major to minor, and `1` is a dim without a factor. The rules determine the iterator types and indexing
-maps of the RFC's ShardingInterface.
+In factor notation a word is a factor, and dims with the same factor are sharded equally. `(a b)` is a dim that
+consists of two factors, major to minor, and `1` is a dim without a factor. The rules determine the iterator types and
+indexing maps of the ShardingInterface of MLIR's mesh RFC (`docs/dialects.md`).
 """
 
 from __future__ import annotations
@@ -179,7 +179,7 @@ class Rule:
         return self._places[factor]
 
     def iterator_types(self) -> tuple[str, ...]:
-        """Return the loop types of the RFC: parallel, reduction_KIND or invalid."""
+        """Return the loop types as in the ShardingInterface of the RFC: parallel, reduction_KIND or invalid."""
         names = {"whole": "invalid", "indexed": "parallel", "reduce": "reduction_", "combine": "reduction_generic"}
         return tuple(names.get(f.kind, f.kind) + f.reduction for f in self.factors)
 

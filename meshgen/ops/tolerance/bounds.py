@@ -114,7 +114,7 @@ class _Tracker:
         rounding = np.where(unbounded, np.nan, np.nan_to_num(tracked.rounding, nan=0.0, posinf=0.0))
         if is_complex(dtype_name(tracked.value.dtype)):
             rounding = rounding * np.exp(2j * np.pi * self._random.random(tracked.value.shape))
-        # One random byte per element: one sign bit for each of the 8 samples.
+        # Each element gets a random byte: a sign bit for each of the 8 samples.
         draws = self._random.integers(0, 1 << SAMPLES, tracked.value.shape, np.uint8)
         perturbed = (x + rounding * ((draws >> i & 1).astype(np.int8) * 2 - 1) for i, x in enumerate(samples))
         return replace(tracked, samples=tuple(perturbed))

@@ -168,9 +168,9 @@ def _tree_fold_bound(
 def _tree(
     region: Graph, rows: Sequence[Tracked], inits: Sequence[Tracked], tf32: bool
 ) -> tuple[list[Tracked], list[Array]]:
-    """Fold pairs of rows in a tree until one row is left, as the evaluator does.
+    """Combine pairs of rows, level by level, until a single row is left, as the evaluator does.
 
-    Returns the row, and for each result the greatest error that one fold step adds.
+    Returns this row, and for each result the greatest error that a fold step adds.
     """
     no_errors = [np.zeros(x.value.shape[1:]) for x in rows]
     if rows[0].value.shape[0] == 0:

@@ -37,7 +37,7 @@ def most_bytes(graph: Graph) -> Most:
 
 
 def _most(graph: Graph, differs: dict[Value, bool], alive: dict[Value, int]) -> Most:
-    """Return the peak of a graph.
+    """Return the peak of the live bytes during the evaluation of a graph.
 
     Args:
         differs: for each value, whether its samples may differ from one another.

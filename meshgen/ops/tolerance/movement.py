@@ -69,8 +69,8 @@ def extremum_region(node: Node, operands: list[Tracked], results: list[Array]) -
 def in_order(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
     """Return the errors of a sort or `top_k`.
 
-    Each sorted element moves by at most the greatest error in its row. If elements change places, the elements of the
-    other operands change places with them, so each of these may be any element of its operand.
+    Each sorted element moves by at most the greatest error in its row. If this changes the order, the elements of the
+    other operands are reordered as well, so a result element may be any element of its operand.
     """
     dim = node.attrs.get("dim", operands[0].value.ndim - 1)
     if not operands[0].is_uncertain:

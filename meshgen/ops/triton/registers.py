@@ -86,7 +86,7 @@ def convert(text: str, source: str, target: str) -> Made:
         return f"{text}.to(tl.{TRITON_TYPES[target]}).to(tl.float32)", ()
     if register_type(source) == register_type(target):
         return text, ()
-    # The device converts to 32 bits and truncates, so values are clamped first.
+    # The device's conversion to 8 or 16 bits goes through 32 bits and truncates, so values are clamped first.
     if is_float(source) and BITS.get(target, 32) < 32:
         low, high = (
             (0, 2 ** BITS[target]) if target.startswith("ui") else (-(2 ** (BITS[target] - 1)), 2 ** (BITS[target] - 1))

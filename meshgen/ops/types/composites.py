@@ -1,4 +1,4 @@
-"""Types of composites that store their factor notation as an attribute."""
+"""Type inference of composites that store their factor notation as an attribute."""
 
 from __future__ import annotations
 

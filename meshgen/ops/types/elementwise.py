@@ -1,4 +1,4 @@
-"""Types of the element-wise ops."""
+"""Type inference of element-wise ops."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Types of matrix factorizations and Fourier transforms.
+"""Type inference of matrix factorizations and Fourier transforms.
 
-cholesky: `lower`. triangular_solve: `left_side`, `lower`, `unit_diagonal`, `transpose_a`. fft: `kind`, `length`.
-lapack: `routine`, `options`.
+The attributes of each op: cholesky: `lower`. triangular_solve: `left_side`, `lower`, `unit_diagonal`, `transpose_a`.
+fft: `kind`, `length`. lapack: `routine`, `options`.
 """
 
 from __future__ import annotations

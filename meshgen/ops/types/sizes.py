@@ -80,7 +80,7 @@ def dynamic_conv(site: Site) -> list[TensorType] | None:
 
 
 def dynamic_reduce_window(site: Site) -> list[TensorType] | None:
-    """Check the operands: tensors, as many initial values, four lists and the padding."""
+    """Check the operands: n tensors, n initial values, four 1-d operands with one integer per dim, and the padding."""
     count = len(site.operands) - 5
     if site.require(count % 2 == 0, f"has {count} tensors and initial values") and site.regions:
         _check_padding(site, site.operands[0].rank)

@@ -1,4 +1,4 @@
-"""Types of the ops that move elements."""
+"""Type inference of ops that move elements."""
 
 from __future__ import annotations
 
