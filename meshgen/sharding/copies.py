@@ -1,4 +1,4 @@
-"""Make the copies of a value that its uses need, each with another sharding, in the cheapest order.
+"""Reshard a value to all shardings that its uses need, in the cheapest order.
 
 A copy is made right before its first use and shared by all uses that need the same sharding. A copy may be made from
 another copy if that is cheaper. For example, resharding from columns to rows takes an all_to_all, but only a local

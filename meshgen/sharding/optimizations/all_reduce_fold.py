@@ -1,4 +1,4 @@
-"""Fold an all_reduce into another all_reduce over other axes, or, with the slice of its result, into a reduce_scatter.
+"""Fold two all_reduces over different axes into one, or an all_reduce and a slice of the result into a reduce_scatter.
 
     before   %1 = all_reduce %x on a   %2 = all_reduce %1 on b
     after    %2 = all_reduce %x on a, b

@@ -1,7 +1,7 @@
 """Hoist a collective out of a loop if it has the same result in every iteration.
 
-before   while (...) { %g = all_gather %w  ... %g ... }      %w is defined before the loop, or carried unchanged after
-%g = all_gather %w   while (...) { ... %g ... }
+before   while (...) { %g = all_gather %w  ... %g ... }      %w is defined before the loop, or carried unchanged
+after    %g = all_gather %w   while (...) { ... %g ... }
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Find sums over devices of which each device reads only the rows of its own groups, between ragged dots.
 
-%h = ragged_dot %x, %up, %start, %end       groups over ep: on each device, rows of other devices' groups are zero
+%h = ragged_dot %x, %up, %start, %end       groups over ep: rows of other devices' groups are zero
 %a = tanh (all_reduce %h)                   row by row
-%y = ragged_dot %a, %down, %start, %end     reads only the rows of the device's own groups, which are complete in %h
+%y = ragged_dot %a, %down, %start, %end     reads only rows of the device's own groups, which %h has completely
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Remove an all_reduce between ragged dots over the same groups, if each device needs only the rows of its own groups.
 
-    before   %h = ragged_dot %x, %up, %start, %end          groups over ep: on each device, rows of other devices'
-    groups are zero
+    before   %h = ragged_dot %x, %up, %start, %end        groups over ep: rows of other devices' groups are 0
              %s = all_reduce %h on ep    %a = tanh %s
              %y = ragged_dot %a, %down, %start, %end        partial sum(ep)
     after    %a = tanh %h

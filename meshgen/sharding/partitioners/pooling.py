@@ -2,8 +2,8 @@
 to it.
 
 A device first finds the positions that the windows of its own sources select, with a reduce_window over values and
-positions. It then fetches the sources and positions of all windows that may select one of its rows, and scatters those
-that do.
+positions. It then fetches the sources and positions of all windows that may select one of its rows, and scatters the
+sources whose windows do.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Decide the mesh axes of a program one after the other, in two rounds. Each depends on the splits by the others.
+"""Decide the mesh axes of a program one after the other, in two rounds.
+
+Each decision depends on the splits by the other axes.
 
 Example, on x=2, y=2 with `%a : f32[64,32]{x}` and `%w : f32[32,96]{,y}` annotated:
 
@@ -288,10 +290,7 @@ class Axes:
         return unpinned._replace(problem=pinned) if next(edge_seconds) == next(edge_seconds) else None
 
     def _with_split(self, axis: str, split: _Split) -> Decision | None:
-        """Return a decision from another start under the same labels of the other axes, or None if there is none.
-
-        Both decisions choose among the same labels.
-        """
+        """Return a decision from another start under the same labels of the other axes, or None if there is none."""
         of_axis = (decisions for (other, _), decisions in self._history.items() if other == axis)
         return next(
             (decision for history in of_axis for earlier_split, decision in history if earlier_split == split), None

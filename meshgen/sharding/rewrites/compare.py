@@ -1,5 +1,5 @@
-"""Compute the cost of a solved program that is planned up to partitioning. It decides between equivalent programs and
-between splits of axes.
+"""Compute the cost of a solved program that is planned up to partitioning. The cost decides between equivalent programs
+and between splits of axes.
 
 Example, x=4: `%q = slice (dot %x, %w) [:, 0:32]` with `%x : f32[64,32]{x}`, `%w : f32[32,96]{,x}` exchanges columns of
 activations. `dot %x, (slice %w)` exchanges rows of the weight instead, which are fewer bytes, and the dot does a third

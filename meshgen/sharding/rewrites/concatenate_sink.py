@@ -1,8 +1,8 @@
 """Sink a concatenation below concatenations along other dims, next to its user.
 
     before   %j = concatenate %a, %x along 0     %s = slice %j     %y = concatenate %s, %j along 1
-    after    %p = concatenate (slice %a), %a along 1     %q = concatenate (slice %x), %x along 1     %y = concatenate
-    %p, %q along 0
+    after    %p = concatenate (slice %a), %a along 1     %q = concatenate (slice %x), %x along 1
+             %y = concatenate %p, %q along 0
 
 `jnp.pad(x, 1, mode="wrap")` joins rows, then columns of the result. In the other order, a convolution is the user of
 the concatenated rows. It fetches the rows that it needs from the tensor itself, as a halo, whereas the joined tensor

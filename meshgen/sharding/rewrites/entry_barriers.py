@@ -1,4 +1,4 @@
-"""Find optimization barriers at the entry of a graph that separate nothing, because nothing is computed before them.
+"""Find optimization barriers at the entry of a graph: no computation precedes them, so they separate nothing.
 
 Example: the body of a loop that recomputes layers for their gradients (`jax.checkpoint` in `jax.lax.scan`).
 
