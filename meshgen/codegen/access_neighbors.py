@@ -6,7 +6,8 @@ from meshgen.ir.graph import Graph, Value
 from meshgen.ir.regions import captured
 from meshgen.ops.classes import LAYOUT, LOOKUPS, LOOPS, POINTWISE, PRODUCTS, REGROUPING
 
-_ANY_MAP = POINTWISE | LOOKUPS | LOOPS | PRODUCTS  # Ops of kernels whose loads and stores can follow any index map.
+# Ops of kernels that can load their operands and store their results through any index map.
+_ANY_MAP = POINTWISE | LOOKUPS | LOOPS | PRODUCTS
 
 
 class Neighbours:
@@ -20,7 +21,7 @@ class Neighbours:
         }
 
     def is_written_for(self, value: Value) -> bool:
-        """Whether a kernel produces the value for a single user, so that the kernel can write it in any layout."""
+        """Whether a kernel produces `value` for a single user, so that the kernel can write the value in any layout."""
         node, has_index_map = self._producer.get(value), False
         while node is not None and node.op in LAYOUT and self._has_one_reader(value):
             has_index_map |= node.op not in REGROUPING
@@ -39,7 +40,7 @@ class Neighbours:
         return self.is_read_by(value, _ANY_MAP)
 
     def is_read_in_parts(self, value: Value) -> bool:
-        """Whether all users are kernels that can read the value from several buffers.
+        """Whether all users of `value` are kernels that can read the value from several buffers.
 
         GEMMs cannot: they load tiles from one buffer.
         """

@@ -12,7 +12,8 @@ from collections.abc import Collection, Iterator
 from functools import lru_cache
 from typing import cast
 
-_CACHED_TREES = 64  # chosen: proofs, keys and signatures parse the same kernel in quick succession
+# syntax trees in the cache; chosen: proofs, cache keys and signatures parse the same kernel in quick succession
+_CACHED_TREES = 64
 
 
 @lru_cache(_CACHED_TREES)
@@ -58,7 +59,7 @@ def canonical_source(text: str, entry: str, kept: Collection[str]) -> tuple[str,
 def walked(tree: ast.AST) -> Iterator[ast.AST]:
     """Yield the nodes of a tree like `ast.walk`, in another order.
 
-    Contexts and operators, which are half of all nodes, are skipped.
+    Skips contexts and operators, which are half of all nodes.
     """
     worklist = [tree]
     while worklist:
@@ -80,7 +81,7 @@ def _empty_docstring(function: ast.FunctionDef, lines: list[bytes]) -> None:
             rows = range(first.lineno - 1, first.end_lineno)
             for row in rows:
                 lines[row] = b""
-            if len(function.body) == 1:  # a function body must not be empty
+            if len(function.body) == 1:  # A function body must contain at least one statement.
                 lines[rows[-1]] = indent + b"pass"
         case _:
             pass

@@ -75,7 +75,10 @@ Atom = Var | Quotient | Remainder
 
 @dataclass(frozen=True)
 class Expr(_CachedHash):
-    """The sum `const + sum(factor * atom)`. Terms are sorted by their text, and no factor is 0."""
+    """The sum `const + sum(factor * atom)`, where an atom is a variable, a quotient or a remainder.
+
+    Terms are sorted by their text, and no factor is 0.
+    """
 
     terms: tuple[tuple[Atom, int], ...] = ()
     const: int = 0
@@ -159,7 +162,7 @@ def _normalized_sum(terms: Iterable[tuple[Atom, int]], const: int) -> Expr:
 
 @lru_cache(maxsize=65536)
 def add(left: Expr, right: Expr) -> Expr:
-    """Return the sum; a quotient and a remainder of the same expression are merged where their factors allow it."""
+    """Return the sum. A quotient and a remainder of the same expression are merged if their factors allow it."""
     if not left.terms and not left.const:
         return right
     if not right.terms and not right.const:
@@ -335,7 +338,7 @@ def linearize(index: Sequence[Expr], shape: Sequence[int]) -> Expr:
 
 
 def delinearize(position: Expr, shape: Sequence[int]) -> tuple[Expr, ...]:
-    """Return the index at a row-major position; the first component is not wrapped."""
+    """Return the index at a row-major position. The first component is not wrapped, so it may exceed its dim."""
     components: list[Expr] = []
     for dim, size in reversed(list(enumerate(shape))):
         components.append(position % size if dim else position)

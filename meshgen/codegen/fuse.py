@@ -1,7 +1,8 @@
 """Fusion of ops into kernels: `fuse` turns a `partition`-stage module into a `fuse`-stage one.
 
-Every payload op ends up in a kernel, or in a `view` if it is a reshape of a value in memory. Collectives and control
-flow stay, and regions of control flow are fused like functions. Kernels that are equal up to names share one body.
+Every op that computes ends up in a kernel, or in a `view` if it is a reshape of a value in memory. Collectives and
+control flow stay, and regions of control flow are fused like functions. Kernels that are equal up to names share one
+body.
 """
 
 from __future__ import annotations
@@ -52,12 +53,12 @@ from meshgen.ir.predicates import is_constant, is_control, is_loop
 from meshgen.ir.regions import captured, rewired
 from meshgen.ops.classes import COMMUNICATING
 
-SIMPLIFICATIONS = (  # Passes that also support programs with symbolic sizes.
+SIMPLIFICATIONS = (  # Passes that simplify programs, including programs with symbolic sizes.
     all_reduce_promote,
     expand_composites,
     canonicalize,
 )
-BEFORE_KERNELS = (  # Passes that change collectives, or loops around them.
+BEFORE_KERNELS = (  # Passes that change collectives, or loops around collectives.
     *SIMPLIFICATIONS,
     expand_linalg,
     expand_complex,
@@ -87,10 +88,11 @@ PASSES = (
 
 
 def fuse(module: Module, context: Compilation | None = None) -> Module:
-    """Run the passes that prepare a module for kernels, then fuse it; `Module.kernels` holds the kernel bodies.
+    """Run the passes that prepare a module for kernels, then fuse it. The result's `Module.kernels` holds the kernel
+    bodies.
 
     Args:
-        module: at stage partition, after `loop-unroll`.
+        module: a module at stage partition, after the pass `loop-unroll`.
     """
     context = context or Compilation()
     module = context.apply(module, PASSES)
@@ -100,11 +102,10 @@ def fuse(module: Module, context: Compilation | None = None) -> Module:
 
 
 def _fused_graph(grouping: Grouping, kernels: Kernels, outer_producers: Mapping[Value, Node] | None = None) -> Graph:
-    """Write one function, or one region of a control flow op, with kernels.
+    """Write one function, or one region of a control flow op, with launches of kernels.
 
-    Values that are used outside of kernels keep their identity.
-
-    `outer_producers` maps captured values to their producers.
+    Values that are used outside of kernels stay the same objects. `outer_producers` maps captured values to their
+    producers.
     """
     return _FusedGraphWriter(grouping, kernels, {**(outer_producers or {}), **grouping.producer}).write()
 
@@ -126,8 +127,9 @@ class _FusedGraphWriter:
             for value in group.reads:
                 self._users.setdefault(value, []).append(group)
         self._available: set[Value] = set(graph.inputs)
-        self._made: dict[Group, Value] = {}  # for each emitted group, one value that it stores in memory
-        self._barriers: dict[tuple[Value, ...], Value] = {}  # the first result of each barrier, by its operands
+        self._made: dict[Group, Value] = {}  # one value that each emitted group stores in memory
+        # for each tuple of barrier operands, the first result of the barrier
+        self._barriers: dict[tuple[Value, ...], Value] = {}
 
     def write(self) -> Graph:
         self._constants()
@@ -149,7 +151,7 @@ class _FusedGraphWriter:
                 self._available.add(node.result)
 
     def _view(self, value: Value) -> None:
-        """Emit the views through which `value`, a reshape or part of a value in memory, is available."""
+        """Emit the views that make `value` available: a reshape or a part of a value in memory."""
         node, root = self._grouping.producer.get(value), self._grouping.view_root(value)
         if value in self._available or (root is value and node not in self._grouping.views):
             return
@@ -199,10 +201,10 @@ class _FusedGraphWriter:
         self._made.update((group, value) for value in results[:1])
 
     def _ordered(self, group: Group, reads: Sequence[Value]) -> dict[Value, Value]:
-        """Return replacements for the launch's operands that order it after the groups in `group.waits`.
+        """Return replacements for the launch's operands that make the launch wait for the groups in `group.waits`.
 
-        The first operand is replaced by the result of a barrier. Returns no replacements if data dependences already
-        imply the order.
+        The result of an optimization barrier replaces the first operand. Returns no replacements if data dependences
+        already imply the order.
         """
         waits = makers_of(group.waits, self._grouping)
         waits.pop(group, None)
@@ -222,7 +224,7 @@ class _FusedGraphWriter:
         return {reads[0]: self._barriers[key]}
 
     def _loop_notes(self, node: Node) -> Notes:
-        """Return the notes of a node, with the trip count if it is a loop with a known one.
+        """Return the notes of a node. If the node is a loop with a known trip count, add the trip count.
 
         Later stages cannot compute the trip count, because the loop counter is inside kernels.
         """
@@ -230,13 +232,13 @@ class _FusedGraphWriter:
         return node.notes if trips is None else replace(node.notes, trips=max(1, trips))
 
     def _fused_region(self, region: Graph) -> Graph:
-        """Fuse a region. Its constants move out of the region, because they are data of the module."""
+        """Fuse a region. Constants move out of the region, because they are data of the module."""
         fused = _fused_graph(grouped(region), self._kernels, self._producers)
         self._out.nodes += [node for node in fused.nodes if is_constant(node)]
         return Graph(fused.name, fused.inputs, [n for n in fused.nodes if not is_constant(n)], fused.outputs)
 
     def _is_recomputed(self, node: Node, group: Group) -> bool:
-        """Whether the kernel of `group` recomputes `node`, because no group computes it or `group` duplicates it."""
+        """Whether the kernel of `group` recomputes `node`, because no group computes the node or `group` duplicates it."""
         if node in group.extra:
             return True
         return (
@@ -255,7 +257,7 @@ def _ordered_groups(grouping: Grouping) -> list[Group]:
     end = {g: max(grouping.position[n] for n in g.members) for g in grouping.groups}
     memory_reads = {
         g: map(grouping.memory_root, g.reads) for g in grouping.groups
-    }  # a view reads the memory of its operand
+    }  # A view reads the memory of its operand, so it waits for the operand's group.
     producers = {
         g: dict.fromkeys(grouping.owner[v] for v in memory_reads[g] if v in grouping.owner) for g in grouping.groups
     }

@@ -3,11 +3,11 @@
     before   %p0n = kernel @update(%p0, %g0)    %p1n = kernel @update_2(%p1, %g1)
     after    %p0n, %p1n = kernel @update_update_2(%p0, %g0, %p1, %g1)           a range of thread blocks each
 
-A kernel is delayed to the position of a later one if no launch in between reads its results. Otherwise it is moved up
-to an earlier one if its operands are ready there. In neither case may the step need more memory. To delay no
-collective, both kernels must depend on the same collectives and precede the same ones. Kernels after all collectives,
-such as parameter updates, may depend on different collectives: they are merged unless the predicted step becomes
-longer. GEMMs are merged only with GEMMs, if one tile size suits all.
+A kernel is delayed to the position of a later kernel if no launch in between reads its results. Otherwise it is moved
+up to the position of an earlier kernel if its operands are ready there. In neither case may the step need more memory.
+To delay no collective, both kernels must depend on the same collectives and precede the same ones. Kernels after all
+collectives, such as parameter updates, may depend on different collectives: they are merged unless the predicted step
+becomes longer. GEMMs are merged only with GEMMs, if one tile size suits all of them.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def horizontal_fusion(module: Module, context: Compilation) -> Module:
 
 
 def _with_kernels_joined(module: Module, kernels: Kernels, inputs_are: str = "input") -> Graph:
-    """Return the graph of a module, or of a region that is wrapped in a module, with independent kernels merged."""
+    """Return the graph of `module` with independent kernels merged. A region is passed as a module that wraps it."""
     nodes = [_with_regions(node, module, kernels) for node in module.graph.nodes]
     if any(after is not before for after, before in zip(nodes, module.graph.nodes, strict=True)):
         graph = module.graph
@@ -78,7 +78,7 @@ def _with_regions(node: Node, module: Module, kernels: Kernels) -> Node:
 
 @dataclass(frozen=True)
 class _Launch:
-    """A launch that may become a segment of a merged launch; `_LaunchSet` describes the attributes."""
+    """A launch that may become a segment of a merged launch. The attributes are those of `_LaunchSet`, for one launch."""
 
     form: KernelForm
     is_small: bool
@@ -88,17 +88,16 @@ class _Launch:
 
 @dataclass(eq=False)
 class _LaunchSet:
-    """Launches that are merged into one.
+    """Launches that are merged into one launch.
 
     Attributes:
-        members: their indices in the program.
+        members: indices of the launches in the program.
         at: the position of the merged launch in program order.
-        form: the form of its members' kernels.
-        is_small: whether the kernel takes less time than a launch; it may then be merged with maps and reductions
-            alike.
-        around: two bit sets of collectives: those that it depends on, and those that depend on it.
-        pointers: the number of its pointer parameters.
-        products: the dots of its members.
+        form: the form of the members' kernels.
+        is_small: whether each kernel takes less time than a launch, so that maps and reductions may be merged.
+        around: two bit sets of collectives: collectives that the launch depends on, and collectives that depend on it.
+        pointers: the number of pointer parameters of the merged kernel.
+        products: the dots of the members.
     """
 
     members: list[int]
@@ -128,7 +127,8 @@ class _LaunchOrder:
             for need in task.needs:
                 self.users[need].append(index)
         self._live = LiveBytes(program)
-        self._launch_of_kernel: dict[str, _Launch | None] = {}  # by kernel name; None if the kernel cannot be merged
+        # For each kernel name, its launch as a segment, or None if the kernel cannot be merged.
+        self._launch_of_kernel: dict[str, _Launch | None] = {}
         self.sets = [single for index in range(len(self.tasks)) if (single := self._single(index))]
 
     def _single(self, index: int) -> _LaunchSet | None:
@@ -144,7 +144,9 @@ class _LaunchOrder:
 
     @cached_property
     def _collectives(self) -> tuple[list[int], list[int]]:
-        """For each launch, the collectives that it transitively depends on and those that depend on it, as bit sets."""
+        """Return for each launch two bit sets: the collectives that it transitively depends on, and those that depend
+        on it.
+        """
         before, after = [0] * len(self.tasks), [0] * len(self.tasks)
         bits = [1 << n if task.stream != COMPUTE else 0 for n, task in enumerate(self.tasks)]
         for index, task in enumerate(self.tasks):
@@ -202,7 +204,9 @@ class _LaunchOrder:
         return self._has_room(into, candidate) and self._live.fits(candidate.members, candidate.at, into.at)
 
     def _message_between(self, start: int, to: int) -> bool:
-        """Whether a collective is launched between two positions: separate GEMM launches overlap better with it."""
+        """Whether a collective is launched between positions `start` and `to`. Separate GEMM launches overlap better
+        with it.
+        """
         return any(task.stream != COMPUTE for task in self.tasks[min(start, to) : max(start, to)])
 
     def _has_room(self, into: _LaunchSet, candidate: _LaunchSet) -> bool:
@@ -238,7 +242,7 @@ class _LaunchOrder:
             last = last[:-1]
 
     def _joinable(self, candidates: Sequence[_LaunchSet], into: _LaunchSet) -> list[_LaunchSet]:
-        """Return the candidates that can all be merged into `into` together."""
+        """Return the candidates that can be merged, all together, into the launch `into`."""
         joinable, merged, live = (
             list[_LaunchSet](),
             replace(into, members=[*into.members], products=[]),
@@ -256,7 +260,7 @@ class _LaunchOrder:
         return joinable
 
     def _seconds(self, moved: Mapping[int, int] = {}) -> float:
-        """Return the predicted time of the step, with the launches in `moved` at other positions."""
+        """Return the predicted seconds of the step, with the launches in `moved` at other positions."""
         return step_seconds(self.tasks, [moved.get(n, at) for n, at in enumerate(self.at)])
 
     # ---- the result
@@ -274,18 +278,19 @@ class _LaunchOrder:
         remaining = [merged.get(node, node) for node in graph.nodes if node not in merged or node in first]
         producers = {value: node for node in remaining for value in node.results}
         before = {n: [producers[v] for v in (*n.operands, *captured(n)) if v in producers] for n in remaining}
-        # a received message is a copy in this program
+        # The program contains a modified copy of each `recv` node, so find the node of the graph by its result.
         launched = [merged.get(node) or producers[node.results[0]] for node in nodes]
         for launch_set, task in zip(launched, self.tasks, strict=True):
             before[launch_set] += [need for n in task.needs if (need := launched[n]) is not launch_set]
         return Graph(graph.name, graph.inputs, stable_order(remaining, before), graph.outputs)
 
 
-_TRIALS = 6  # Number of merges of the last launches that are tried (chosen: each trial schedules the entire step once).
+# Most merges of launches after all collectives that are tried (chosen: each trial schedules the entire step once).
+_TRIALS = 6
 
 
 def step_seconds(tasks: Sequence[Task], at: Sequence[int]) -> float:
-    """Return the predicted time of the step if tasks with the same position in `at` are one launch."""
+    """Return the predicted seconds of the step if all tasks with the same position in `at` are one launch."""
     positions = sorted({*at})
     index_of = {position: index for index, position in enumerate(positions)}
     launch = device_of(DEFAULT_TARGET).launch_seconds
@@ -302,7 +307,7 @@ def step_seconds(tasks: Sequence[Task], at: Sequence[int]) -> float:
 
 
 def is_faster_together(first: Sequence[Node], second: Sequence[Node], device: Device) -> bool:
-    """Whether one launch of all matmuls is predicted to take no longer than two launches."""
+    """Whether one launch of the matmuls of both launches is predicted to take no longer than two launches."""
     if len({(common_type(dot), multiplied_as(dot)) for dot in (*first, *second)}) > 1:
         return False
     together, *alone = (rank_side_by_side_tiles(dots, device)[0][0] for dots in ([*first, *second], first, second))

@@ -19,16 +19,17 @@ from meshgen.codegen import expr as ex
 from meshgen.codegen.expr import Expr, Quotient, Remainder, Var
 from meshgen.ops.triton.registers import both
 
-_SUM, _PRODUCT, _SIGNED, _WHOLE = range(4)  # Binding strength of the outermost operation of a text.
+# How tightly the outermost operation of a source text binds, from loosest to tightest.
+_SUM, _PRODUCT, _SIGNED, _WHOLE = range(4)
 _LEVELS = {"+": _SUM, "-": _SUM, "*": _PRODUCT, "//": _PRODUCT, "%": _PRODUCT}
 
 
 @dataclass(frozen=True)
 class Int:
-    """An integer of a kernel (uniform, or one per lane) or an address.
+    """An integer of a kernel (uniform, or with one value per lane) or an address.
 
     Attributes:
-        text: its source.
+        text: the source of the integer.
         op: "name", "number", "index" (an index expression), an operator, or the name of a function.
         args: operands of the operator or function.
         level: how tightly the outermost operation of `text` binds, which decides where parentheses are needed.
@@ -67,14 +68,14 @@ class Int:
         return _binary(self, "%", other)
 
     def to(self, kind: str) -> Int:
-        """Convert the integer to a type, such as `tl.int64`.
+        """Convert the integer to the Triton type `kind`, such as `tl.int64`.
 
-        Proofs treat the result as unknown if that is not an integer type.
+        If the type is not an integer type, proofs treat the result as unknown.
         """
         return Int(f"{_within(self, _WHOLE)}.to({kind})", "to", (self, kind))
 
     def turned(self, side: str) -> Int:
-        """Index the lanes as rows (`[:, None]`) or columns (`[None, :]`) of a tile.
+        """Shape the lanes as a column (`[:, None]`) or a row (`[None, :]`) of a tile, according to `side`.
 
         Returns the integer itself if `side` is empty.
         """
@@ -85,7 +86,7 @@ class Int:
         return Int(f"({self.text})", self.op, self.args)
 
     def compared(self, relation: str, other: Operand) -> Condition:
-        """Return the condition that the integer is `<`, `<=`, `==`, `>=` or `>` another one."""
+        """Return the condition that the integer is less than, equal to, ... (`relation`) `other`."""
         return Condition.of(f"{self} {relation} {other}", Comparison(self, relation, integer(other)))
 
     def below(self, other: Operand) -> Condition:
@@ -102,9 +103,9 @@ class Comparison(NamedTuple):
 
 
 class Condition(str):
-    """The source of a condition, with comparisons that all hold if it is true. Plain text implies no comparison.
+    """The source of a condition, with comparisons that hold if the condition is true. A plain text has no comparisons.
 
-    A named condition is its name; the condition itself is the value of a `Let`.
+    For a named condition, the source is the name. A `Let` then assigns the condition to this name.
     """
 
     comparisons: tuple[Comparison, ...]
@@ -174,13 +175,13 @@ def clamped(value: Operand, low: int, high: Operand) -> Int:
 
 
 def where(condition: str, value: Operand, otherwise: Operand) -> Int:
-    """Return a select between two integers; proofs consider both."""
+    """Return a select between two integers. Proofs consider both values possible."""
     if_true, if_false = integer(value), integer(otherwise)
     return Int(f"tl.where({condition}, {if_true}, {if_false})", "where", (if_true, if_false))
 
 
 def full_of(value: Operand, kind: str) -> Int:
-    """Return the integer in all lanes, in a register of type `kind`."""
+    """Return a register of type `kind` that holds the integer in all lanes."""
     return Int(f"tl.full([], {value}, {kind})", "to", (integer(value), kind))
 
 
@@ -194,19 +195,21 @@ def program_id() -> Int:
 
 
 def moved(pointer: Int, offset: Operand) -> Int:
-    """Return the address `offset` elements after `pointer`, with each summand of `offset` added to the address."""
+    """Return the address `offset` elements after `pointer`, adding the summands of `offset` to the address one by one."""
     return Int(f"{pointer} + {offset}", "moved", (pointer, integer(offset)), _SUM)
 
 
 def summands(value: Int) -> Iterator[tuple[int, Int]]:
-    """Yield the summands of a text without the parentheses around it, from the left, each with its sign."""
+    """Yield the summands of an integer's source from left to right, each with its sign, ignoring parentheses around the
+    sum.
+    """
     match value.op, value.args:
         case "+" | "-", (left, right) if value.level == _SUM:
             yield from summands(left) if left.level == _SUM else [(1, left)]
             yield (1 if value.op == "+" else -1), right
         case "index", (Expr() as expr,) if value.level == _SUM:
             (first, factor), *rest = rendered_terms(expr)
-            yield 1, integer(Expr(((first, factor),)))  # its sign is part of the factor
+            yield 1, integer(Expr(((first, factor),)))  # The factor of an index expression's term includes the sign.
             for atom, factor in rest:
                 yield (1 if factor > 0 else -1), integer(Expr(((atom, abs(factor)),)))
             if expr.const:
@@ -258,7 +261,7 @@ class Touch(NamedTuple):
     """A load or store of the element at an address, in the lanes where the mask is true.
 
     Attributes:
-        text: source of the access.
+        text: source of the load or store.
     """
 
     text: str
@@ -267,13 +270,13 @@ class Touch(NamedTuple):
 
 
 class Describe(NamedTuple):
-    """A TMA descriptor.
+    """The creation of a TMA descriptor.
 
-    Copies through it access nothing outside the described tensor, so the entire tensor must be in bounds.
+    Copies through a descriptor access nothing outside the described tensor, so the entire tensor must be in bounds.
 
     Attributes:
         start: address of the first element.
-        sizes, strides: of each dim; strides in elements.
+        sizes, strides: size of each dim, and elements between neighbors along each dim.
     """
 
     text: str
@@ -293,7 +296,7 @@ class Loop:
 
 @dataclass(frozen=True)
 class Branch:
-    """The branch `if test: body else: otherwise`, which is uniform across the lanes of a program."""
+    """The branch `if test: body else: otherwise`. All lanes of a program take the same side."""
 
     test: str
     body: list[Statement] = field(default_factory=list["Statement"])

@@ -1,10 +1,10 @@
-"""Launches of kernel bodies, and the template that is recorded in each body.
+"""Launches of kernel bodies, and the name of the template that is recorded in each body.
 
     kernel @softmax(%x)      @softmax: meshgen.kernel = "reduce"
 
 Each body is matched to a template once, when it is created. Later passes, reports and code generation read the recorded
-template. If no template can generate a body, its graph caches that. Both are for the default target: a target for which
-the recorded template cannot generate the body matches again.
+template. If no template can generate a body, the body's graph caches that result. Matching uses the default target. If
+the recorded template cannot generate the body for another target, the body is matched again for that target.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from meshgen.ir.graph import Graph, Node, Value
 def kernel_node(
     kernels: Kernels, body: Graph, operands: Sequence[Value], results: Sequence[Value], loc: Location | None
 ) -> Node:
-    """Return a launch of `body`, which is added to `kernels` with its template recorded."""
+    """Return a launch of `body`. Adds the body, with its template recorded, to `kernels`."""
     name = kernels.name_of(body)
     recorded_template(kernels.bodies[name])
     return Node("kernel", list(operands), list(results), {"kernel": name}, loc)

@@ -14,13 +14,13 @@ from meshgen.ops.classes import ATTENTIONS, GENERATED, NESTS
 from meshgen.ops.triton.registers import TRITON_TYPES
 from meshgen.runtime.plan import Schedule
 
-_SHOWN = 3  # operand types that a diagnostic lists per op (chosen: they fit on a line)
+_SHOWN = 3  # most operand types that a diagnostic lists per op (chosen: they fit on a line)
 _HOLDS = "kernels cannot hold elements of type {}"
 _OF_COMPLEX = {_HOLDS.format(dtype) for dtype in COMPLEX_PARTS}
 
 
 class _Unsupported(NamedTuple):
-    """An unsupported op or value of a kernel: a description, its operand types, and its location."""
+    """An op or value that kernels do not support: a description, its operand types, and its location."""
 
     what: str
     types: str
@@ -38,10 +38,10 @@ def refuse_lacking(plans: Iterable[Schedule]) -> None:
 
 
 def lacking_faults(launched: Iterable[tuple[Graph, int]]) -> list[Diagnostic]:
-    """Return a diagnostic for each unsupported op and element type.
+    """Return one diagnostic for each unsupported op and element type.
 
     Args:
-        launched: kernel bodies and how often each runs in a step.
+        launched: kernel bodies, and how often each body runs in a step.
     """
     parts_of: dict[str, list[_Unsupported]] = {}
     runs: Counter[str] = Counter()
@@ -60,7 +60,8 @@ def _unsupported_parts(body: Graph) -> Iterator[_Unsupported]:
         if node.op not in GENERATED | NESTS or (node.op in ATTENTIONS and not has_kernel(node)):
             types = ", ".join(str(value.type) for value in node.operands)
             yield _Unsupported(f"no kernel can be generated for '{node.op}'", types, node.loc)
-        regions = node.regions if node.op != "recurrence" else ()  # a recurrence exists only if a kernel can run it
+        # The body of a recurrence needs no check, because a recurrence exists only if a kernel can run it.
+        regions = node.regions if node.op != "recurrence" else ()
         for inner in (unsupported for region in regions for unsupported in lacking_in(region)):
             types = ", ".join(str(value.type) for value in inner.operands)
             yield _Unsupported(

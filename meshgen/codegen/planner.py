@@ -48,14 +48,16 @@ def planned(module: Module, target: str, memory_limit: int | None, context: Comp
     """Return the schedule of a fused module.
 
     Raises:
-        CodegenError: MG0303, the step does not fit into memory.
+        CodegenError: MG0303, the step needs more device memory than `memory_limit`.
     """
     return Candidate(module, target, memory_limit, context).plan()
 
 
 @dataclass(frozen=True)
 class Planner:
-    """Creates schedules for a target and a memory limit in bytes (None: the memory that program order needs)."""
+    """Creates schedules for a target and a memory limit in bytes per device (None: the memory that program order
+    needs).
+    """
 
     target: str
     memory_limit: int | None
@@ -63,7 +65,7 @@ class Planner:
 
     @classmethod
     def of(cls, context: Compilation, mesh: Mesh) -> Planner:
-        """Return the planner for the target and memory limit of a compilation, or those of the mesh's machine."""
+        """Return the planner for the target and memory limit of a compilation or, by default, of the mesh's machine."""
         return cls(*predicted_on(context.target, context.memory_limit, mesh), context)
 
     def flat(self, module: Module) -> Module:
@@ -74,11 +76,13 @@ class Planner:
         return fused(module, self.context.trial())
 
     def candidate(self, module: Module) -> Candidate:
-        """Return a local program as a candidate, to be compared with others."""
+        """Return a local program as a candidate, which can be compared with other candidates."""
         return Candidate(self._fused(module), self.target, self.memory_limit, self.context)
 
     def with_chunks(self, module: Module, decisions: tuple[ChunkDecision, ...], memory_cap: int) -> Module:
-        """Record in a local program the decisions that split it into chunks. The cached fusion and schedule stay valid."""
+        """Record in a local program the decisions that split values into chunks. The cached fusion and schedule stay
+        valid.
+        """
 
         def changed(original: Module) -> Module:
             return replace(original, chunks=decisions, memory_cap=memory_cap)
@@ -90,22 +94,22 @@ class Planner:
 
 
 class Candidate:
-    """A fused program that may be chosen. Bounds on its step time are available before it is scheduled."""
+    """A fused program that a pass may choose. Bounds on its step time are available before it is scheduled."""
 
     def __init__(self, module: Module, target: str, memory_limit: int | None, context: Compilation) -> None:
         self.module = module
         self._target, self._memory_limit, self._context = target, memory_limit, context
 
     def plan(self) -> Schedule:
-        """Return the schedule.
+        """Return the schedule of the program.
 
         Raises:
-            CodegenError: the step does not fit into memory, or cannot be scheduled.
+            CodegenError: the step needs too much memory, or cannot be scheduled.
         """
         key = "schedule", self._target, self._memory_limit
         return self._context.once(self.module, key, lambda: self.steps.plan(self._memory_limit))
 
     @cached_property
     def steps(self) -> Steps:
-        """The possible orders of the program's launches."""
+        """Return the possible orders of the program's launches."""
         return Steps(self.module, default_costs(self._target))

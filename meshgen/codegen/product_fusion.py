@@ -4,9 +4,9 @@
     after    %d = kernel @dot_dot_add(%q, %wq, %k, %wk)       two main loops, one after the other; %d0 is never written
 
 The user of a GEMM's result may be an element-wise kernel or the epilogue of another GEMM. The GEMM is delayed to the
-position of that user. No launch in between may read the result, and the step may not need more memory. Both must depend
-on the same collectives and precede the same ones. The predicted time must not increase: an additional accumulator takes
-registers, so tiles may have to be smaller.
+position of that user. No launch in between may read the result, and the step may not need more memory. Both kernels
+must depend on the same collectives and precede the same ones. The predicted time must not increase: an additional
+accumulator takes registers, so tiles may have to be smaller.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from meshgen.ops.classes import COMMUNICATING, LOOPS, MATRIX_PRODUCTS, UNLAUNCHE
 
 @module_pass("product-fusion", "fuse")
 def product_fusion(module: Module, context: Compilation) -> Module:
-    """Return a fused module with such GEMMs fused.
+    """Return a fused module in which GEMMs with element-wise combined results are fused into one kernel.
 
-    Returns the module itself if there are none, or if the step would need more memory.
+    Returns the module itself if it has no such GEMMs, or if the step would need more memory.
     """
     kernels = Kernels.of(module.kernels)
     graph = _with_products_joined(module.graph, kernels)
@@ -51,7 +51,7 @@ def _all_kernels(graph: Graph) -> list[Node]:
 
 
 def _with_products_joined(graph: Graph, kernels: Kernels) -> Graph:
-    """Return the graph with GEMMs fused, also in its regions."""
+    """Return the graph with GEMMs fused, including GEMMs in its regions."""
     nodes = [_with_regions(node, kernels) for node in graph.nodes]
     joins = _Joins(replace_nodes(graph, nodes), kernels)
     while joins.join_next():
@@ -71,16 +71,16 @@ def _with_regions(node: Node, kernels: Kernels) -> Node:
 
 
 class _Joins:
-    """The launches of one graph; each fusion replaces two of them by one, at the position of either."""
+    """The launches of one graph. Each fusion replaces two launches by one, at the position of either."""
 
     def __init__(self, graph: Graph, kernels: Kernels) -> None:
         self.nodes, self._graph, self._kernels = list(graph.nodes), graph, kernels
         self._refused: set[tuple[Node, Node]] = set()
-        # by kernel name: the number of GEMMs, and whether it has no other loops
+        # for each kernel name, the number of GEMMs, and whether the kernel has no other loops
         self._products_of_kernel: dict[str, tuple[int, bool]] = {}
         self._unprofitable_forms: set[Hashable] = (
             set()
-        )  # forms of pairs that are not fused; equal layers have equal forms
+        )  # Forms (`_form_of_both`) of pairs that are not profitable to fuse, so that equal layers are analyzed only once.
         self._analyze()
 
     def _analyze(self) -> None:
@@ -116,7 +116,7 @@ class _Joins:
         return False
 
     def _replace_pair(self, launch: Node, place: Node, pair: tuple[Node, Node]) -> None:
-        """Replace two launches by `launch`, at the position of `place`.
+        """Replace the launches in `pair` by `launch`, at the position of `place`.
 
         Both depend on and precede the same collectives, so the sets of collectives of other nodes do not change.
         """
@@ -132,7 +132,7 @@ class _Joins:
         )
 
     def _joined(self, producer: Node, reader: Node) -> Node | None:
-        """Return one launch of both kernels, or None if fusing them is unsupported or not profitable."""
+        """Return one launch that computes both kernels, or None if fusing them is unsupported or not profitable."""
         bodies = [self._kernels.bodies[node.attrs.kernel] for node in (producer, reader)]
         outside = {v for v in producer.results if any(r is not reader for r in self._readers.get(v, ()))}
         outside.update(v for v in producer.results if v in self._graph.outputs)
@@ -145,7 +145,7 @@ class _Joins:
         return kernel_node(self._kernels, body, reads, outputs, reader.loc)
 
     def _is_profitable(self, body: Graph, apart: Sequence[Graph]) -> bool:
-        """Whether a kernel can compute the fused body and takes no longer than the separate ones."""
+        """Whether a kernel can compute the fused body `body` and takes no longer than the separate bodies `apart`."""
         if not self._fits(body) or not joint_products(body):
             return False
         return kernel_seconds(body, DEFAULT_TARGET) <= sum(
@@ -176,7 +176,9 @@ class _Joins:
         return template is not None and template.form is KernelForm.GEMM
 
     def _fused_position(self, producer: Node, reader: Node) -> Node | None:
-        """Return `producer` or `reader`, whichever position the fused launch can take, or None if neither works."""
+        """Return the launch (`producer` or `reader`) whose position the fused launch can take, or None if neither is
+        possible.
+        """
         if (self._collectives_before[producer], self._collectives_after[producer]) != (
             self._collectives_before[reader],
             self._collectives_after[reader],
@@ -193,13 +195,13 @@ class _Joins:
         return reader if is_next or self._ending(producer, reader) <= _bytes(producer.results) else None
 
     def _ending(self, producer: Node, reader: Node) -> int:
-        """Return the bytes of the operands of `producer` that are dead from the position of `reader` on."""
+        """Return the bytes of the operands of `producer` that no launch reads from the position of `reader` on."""
         later = {v for node in self.nodes[self._place[reader] :] for v in _reads(node)} | {*self._graph.outputs}
         return _bytes(v for v in dict.fromkeys(producer.operands) if v in self._producers and v not in later)
 
 
 def _form_of_both(producer: Node, reader: Node, outside: set[Value]) -> Hashable:
-    """Return a key of everything that the fused body depends on, up to the names of values."""
+    """Return a key of everything that the fused body depends on, except the names of values."""
     values = (*producer.operands, *producer.results, *reader.operands)
     indices = {value: index for index, value in enumerate(dict.fromkeys(values))}
     pattern = (*map(indices.__getitem__, values), *(value in outside for value in producer.results))
@@ -243,9 +245,9 @@ def _reads(node: Node) -> tuple[Value, ...]:
 def _reached(
     nodes: Sequence[Node], bits: Mapping[Node, int], following: Callable[[Node], Iterable[Node]]
 ) -> dict[Node, int]:
-    """Return for each node the bit set of collectives that it reaches through `following`.
+    """Return for each node the bit set of collectives that it reaches through the edges `following`.
 
-    `nodes` must be in an order in which the nodes in `following` come first; `bits` has the bit of each collective.
+    `nodes` must be in an order in which the nodes in `following` come first. `bits` has the bit of each collective.
     """
     reached: dict[Node, int] = {}
     for node in nodes:

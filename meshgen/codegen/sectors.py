@@ -1,11 +1,13 @@
-"""Memory efficiency of a kernel: the share of the moved bytes that its loads and stores use, from its index code.
+"""Memory efficiency of a kernel: the share of the transferred bytes that its loads and stores use.
+
+The share is computed from the kernel's index code.
 
     tl.load(x_ptr + i)           f32, i = 0 .. 1023        128 sectors of 32 bytes, all used       1.0
     tl.load(x_ptr + i * 4)                                1024 sectors, 4 bytes of each used       0.125
 
-Memory moves in sectors. All lanes of a program are evaluated together, for a few programs and loop iterations from the
-first to the last. Elements that lanes share count once, because a cache serves them. Where data decides an address, all
-lanes get the same data.
+Memory is transferred in sectors. All lanes of a program are evaluated together, for a few programs and loop iterations
+from the first to the last. An element that several lanes access counts once, because a cache serves it. If data decides
+an address, all lanes are assumed to get the same data.
 """
 
 from __future__ import annotations
@@ -27,8 +29,9 @@ from meshgen.codegen.index_code import Statement
 from meshgen.codegen.triton_source import KernelSource
 from meshgen.ir.graph import Graph
 
-SECTOR = 32  # bytes; the L2 cache of an NVIDIA GPU moves at least this much (Nsight Compute, "Memory Tables")
-_SAMPLES = 3  # samples of programs and loop iterations (chosen: the first, the middle and the last)
+# bytes of a sector; the L2 cache of an NVIDIA GPU transfers at least this much (Nsight Compute, "Memory Tables")
+SECTOR = 32
+_SAMPLES = 3  # number of sampled programs and of sampled loop iterations (chosen: the first, the middle and the last)
 _MAX_LANES = 2**18  # Largest number of lanes of a program that is evaluated (chosen: larger tiles take too long).
 
 
@@ -48,12 +51,12 @@ class Traffic:
 
     @property
     def efficiency(self) -> float:
-        """The fraction of the moved bytes that is used, 0 to 1."""
+        """Return the fraction of the moved bytes that the kernel uses, 0 to 1."""
         return self.wanted / self.moved if self.moved else 1.0
 
 
 def efficiency(measured: Iterable[Traffic]) -> float:
-    """Return the fraction of all moved bytes that is used, 0 to 1."""
+    """Return the fraction of all bytes moved by the accesses `measured` that the kernel uses, 0 to 1."""
     traffics = list(measured)
     return Traffic("", sum(access.wanted for access in traffics), sum(access.moved for access in traffics)).efficiency
 
@@ -70,7 +73,7 @@ def kernel_traffic(source: KernelSource, body: Graph) -> list[Traffic]:
 
 
 def traffic(code: Sequence[Statement], given: Given, widths: Mapping[str, float]) -> list[Traffic]:
-    """Return the traffic of each load and store of a kernel in one launch, in the order of its text.
+    """Return the traffic of each load and store of a kernel in one launch, in the order of the source.
 
     Args:
         widths: bytes of an element of each pointer parameter.
@@ -91,7 +94,7 @@ def _traffic(access: Access, arithmetic: Arithmetic, given: Given, widths: Mappi
 
 
 def _tables(question: Question, arithmetic: Arithmetic) -> Iterator[Mapping[Var, Exact]]:
-    """Yield values for the variables: all lanes, in a few programs and loop iterations."""
+    """Yield values for the variables of an access: all lanes, in a few programs and loop iterations."""
     exprs = [question.offset, *(fact.expr for fact in question.facts)]
     exprs += [need.expr for fact in question.facts for need in fact.needs]
     leaves = list(dict.fromkeys(v for e in exprs for v in ex.variables(e)))

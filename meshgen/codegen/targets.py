@@ -41,21 +41,22 @@ def architectures_of(target: str) -> tuple[str, ...]:
 
 
 def unneeded_passes(target: str) -> frozenset[str]:
-    """Return the passes that the target does not need: NumPy on CPUs supports complex numbers."""
+    """Return the passes that the target does not need. CPU kernels run in NumPy, which supports complex numbers."""
     return frozenset() if architectures_of(target) else frozenset(("expand-complex",))
 
 
 def predicted_on(target: str, memory_limit: int | None, mesh: Mesh) -> tuple[str, int | None]:
-    """Return the target whose times are predicted, and the device memory in bytes that a step may use."""
+    """Return the target whose times the cost model predicts, and the device memory in bytes that a step may use."""
     machine = predicted_machine(target, mesh.machine)
     return f"cuda:{machine.device}", machine.memory_bytes if memory_limit is None else memory_limit
 
 
 def predicted_machine(target: str, machine: Machine | None) -> Machine:
-    """Return the machine whose times are predicted, with its device filled in.
+    """Return the machine whose times the cost model predicts, with its device filled in.
 
     Args:
-        target: its first architecture is the device if the machine names none; for `cpu`, that is `DEFAULT_TARGET`.
+        target: if the machine names no device, the device is the first architecture of this target. For `cpu`, it is
+            `DEFAULT_TARGET`.
         machine: default: `DEFAULT_MACHINE`.
     """
     machine = machine or MACHINES[DEFAULT_MACHINE]
@@ -69,7 +70,7 @@ def machine_title(machine: Machine) -> str:
 
 
 def built_for(target: str | None, meshes: Iterable[Mesh]) -> str:
-    """Return the user's target, or the architecture of the machine's device if the user named no target.
+    """Return the target that the user named or, if the user named none, the architecture of the machine's device.
 
     Raises:
         UsageError: MG0001, the machine's device has another architecture than the first of the user's target.
@@ -87,7 +88,7 @@ def built_for(target: str | None, meshes: Iterable[Mesh]) -> str:
 
 
 def architecture_faults(name: str, where: str = "") -> list[Diagnostic]:
-    """Return diagnostics for an invalid name of a GPU architecture; `where` completes the message."""
+    """Return diagnostics for an invalid name of a GPU architecture. `where` is appended to the message."""
     if name in ARCHITECTURES:
         return []
     if not name:

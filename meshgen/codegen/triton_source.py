@@ -25,8 +25,8 @@ from meshgen.mesh import Mesh
 from meshgen.ops.classes import MADE
 from meshgen.ops.flops import graph_flops
 
-_PARAMS_PER_LINE = 5  # Number of parameters per source line.
-# Fields of plan candidates that are not choices: a prediction, and sizes of the body.
+_PARAMS_PER_LINE = 5  # number of parameters per line of the kernel's signature
+# Fields of plan candidates that are not choices, but predictions or sizes of the body.
 _NOT_CHOSEN = frozenset({"speed", "kept", "reduced"})
 
 
@@ -35,13 +35,13 @@ class KernelSource:
     """The source of a kernel, and how to launch it.
 
     Attributes:
-        text: the module; `entry` is its kernel function.
+        text: the source of the Triton module; `entry` is the name of its kernel function.
         params: the arguments, in order: ("operand", index of the body's input), ("result", index of its output) or
             ("coordinate", mesh axes): the i32 index of the device in its group over these axes. Operands and results
             are pointers; all buffers are aligned to at least 16 bytes.
         grid: number of programs along each grid dim; a grid with a 0 is not launched.
         constants: compile-time parameters, after `params` in the signature.
-        flops, bytes: arithmetic operations and device memory traffic of one launch.
+        flops, bytes: arithmetic operations, and bytes of device memory traffic, of one launch on one device.
         code: the index code of the kernel, from which its accesses are proven in bounds.
         template: name of the template that generated it.
         tile: the chosen candidate of the kernel's plan; empty if the template has only one form.
@@ -74,10 +74,11 @@ def kernel_source(name: str, body: Graph, mesh: Mesh, target: str = "cuda:sm_90"
 
 def kernel_sources(name: str, body: Graph, mesh: Mesh, target: str = "cuda:sm_90",
                    is_first: Callable[[Mapping[str, Any]], bool] = lambda tile: False) -> Iterator[KernelSource]:  # fmt: skip
-    """Generate the kernel with each candidate of its plan on demand, in the order of their predicted times.
+    """Yield the source of a kernel for each candidate of its plan, generated on demand, in the order of predicted
+    times.
 
     Args:
-        is_first: whether the candidate with this tile comes before all others.
+        is_first: whether a candidate with the given tile comes before all others.
     Raises:
         CodegenError: the same as `kernel_source`.
     """
@@ -110,7 +111,7 @@ def tile_of(candidate: Any) -> dict[str, Any]:
 def _source(
     name: str, body: Graph, lowered: Graph, mesh: Mesh, plan: KernelPlan, device: Device
 ) -> KernelSource | None:
-    """Return the source of the plan's first candidate, or None if the template rejects that candidate."""
+    """Return the source for the first candidate of `plan`, or None if the template rejects this candidate."""
     entry = entry_name(name)
     if (written := _emit_in_bounds(entry, body, lowered, mesh, plan, device)) is None:
         return None
@@ -186,7 +187,9 @@ def _ops(nodes: Sequence[Node]) -> str:
 
 
 def _signature(entry: str, names: Sequence[str]) -> str:
-    """Return the signature. Its number of lines does not depend on names, so equal kernels have equal line numbers."""
+    """Return the kernel's signature. Its number of lines does not depend on names, so equal kernels have equal line
+    numbers.
+    """
     if len(names) <= _PARAMS_PER_LINE:
         return f"def {entry}({', '.join(names)}):"
     rows = [
@@ -196,7 +199,7 @@ def _signature(entry: str, names: Sequence[str]) -> str:
 
 
 def _docstring(body: Graph, evaluator: Evaluator) -> str:
-    """Return the docstring of the kernel: the type of each pointer."""
+    """Return the docstring of the generated kernel, which lists the type of each pointer."""
 
     def entries(names: Sequence[str], values: Sequence[Value]) -> str:
         return ", ".join(f"{n.removesuffix('_ptr')} {v.type}" for n, v in zip(names, values, strict=True))

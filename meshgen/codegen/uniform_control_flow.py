@@ -12,7 +12,9 @@ from meshgen.ops.uniform import Varying
 
 
 def require_agreement(module: Module) -> None:
-    """Check a `partition`-stage module whose loops are unrolled as far as possible.
+    """Raise an error unless control flow around collectives is uniform in a `partition`-stage module.
+
+    Loops are unrolled as far as possible before.
 
     Raises:
         CodegenError: MG0401, for each loop or branch around collectives whose condition may differ between devices.
@@ -41,7 +43,7 @@ def _flows(graph: Graph) -> Iterator[Node]:
 
 
 def _choice(node: Node) -> Value:
-    """Return the loop condition or the branch index."""
+    """Return the value that a control flow op decides by: the loop condition, or the branch index."""
     return node.regions[0].outputs[0] if is_loop(node) else node.operands[0]
 
 

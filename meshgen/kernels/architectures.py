@@ -1,4 +1,4 @@
-"""GPU architectures: a row per target, and the properties of each generation of tensor cores.
+"""GPU architectures: a table with one row per target, and the properties of each generation of tensor cores.
 
 A new architecture of a known generation is a row of `ARCHITECTURES`. A new generation also needs a `TensorCores`, a
 device in `meshgen/cost_model/kernels.py` that predicts its times, and tiles in `matmul.py` and `attention.py`.
@@ -14,11 +14,11 @@ class TensorCores:
     """A generation of tensor cores.
 
     Attributes:
-        device: name of the device in the cost model whose times stand for the generation.
+        device: name of the device in the cost model whose times represent the generation.
         instructions: SASS mnemonics of GEMMs on tensor cores.
         has_tma: whether tensor descriptors can copy operands.
-        specializes_warps: whether a producer warp group copies for two consumer warp groups. On sm_100 one thread
-            issues the instructions, and Triton assigns them to warps by itself.
+        specializes_warps: whether warp-specialized kernels have a producer warp group that copies for two consumer warp
+            groups. On sm_100 one thread issues the instructions, and Triton assigns work to warps.
         promotes_f8: whether accumulators of 8-bit floats keep only about 14 bits, so that each step is added to an f32
             accumulator.
     """
@@ -30,10 +30,9 @@ class TensorCores:
     promotes_f8: bool = False
 
     def promotes(self, dtype: str) -> bool:
-        """Whether the sum of each step, of at most 128 elements, is added to a separate f32 accumulator: for fp8 on
-        sm_90.
+        """Whether matmuls of `dtype` add the sum of each step (at most 128 elements) to a separate f32 accumulator.
 
-        Source: DeepSeek-V3 Technical Report, section 3.3.2.
+        This is the case for fp8 on sm_90. Source: DeepSeek-V3 Technical Report, section 3.3.2.
         """
         return dtype.startswith("f8") and self.promotes_f8
 
@@ -47,13 +46,13 @@ TCGEN05 = TensorCores("sm_100", ("UTCHMMA",), has_tma=True)  # PTX ISA 8.7, tcge
 
 @dataclass(frozen=True)
 class Architecture:
-    """A GPU architecture that modules are compiled for.
+    """A GPU architecture for which modules are compiled.
 
     Attributes:
-        products: GPUs with this architecture.
+        products: names of GPUs with this architecture.
         shared_bytes: bytes of shared memory that one block can use.
-        has_f8: whether it has conversions to and from f8E4M3FN.
-        assembler: the program in Triton's package that assembles its PTX.
+        has_f8: whether the architecture has conversions to and from f8E4M3FN.
+        assembler: the program in Triton's package that assembles PTX for the architecture.
 
     Source: CUDA C++ programming guide, "Technical specifications per compute capability"; PTX ISA, `cvt`.
     """

@@ -40,19 +40,19 @@ _SM80 = {
     128: (AttentionTile(128, 64, 8, 2, 1.0), AttentionTile(64, 64, 4, 2, 0.6), *_SMALL),
     256: (AttentionTile(64, 32, 8, 2, 1.0), AttentionTile(16, 32, 4, 2, 0.3)),
 }  # fmt: skip
-# f32 multiplied as tf32: tiles have twice the bytes.
+# Tiles for f32 that is multiplied as tf32. Their operand tiles have twice the bytes of bf16.
 _TF32_SM90 = {
     64: (AttentionTile(128, 64, 8, 2, 1.0), AttentionTile(64, 64, 4, 2, 0.6), *_SMALL),
     128: (AttentionTile(128, 64, 8, 2, 1.0), AttentionTile(64, 32, 4, 2, 0.5), *_SMALL),
     256: (AttentionTile(64, 32, 8, 2, 1.0), AttentionTile(16, 32, 4, 2, 0.3)),
 }  # fmt: skip
 _TF32_SM80 = _TF32_SM90 | {256: (AttentionTile(64, 32, 8, 1, 1.0), AttentionTile(16, 32, 4, 2, 0.3))}
-# Full-precision f32 runs on the FMA pipes, with both operands of a matmul in registers.
+# Tiles for full-precision f32, which runs on the FMA pipes, with both operands of a matmul in registers.
 _F32 = {
     64: (AttentionTile(32, 32, 8, 1, 1.0), AttentionTile(16, 32, 8, 1, 0.5)),
     128: (AttentionTile(16, 16, 8, 1, 1.0),),
 }
-# f32 multiplied by three tf32 matmuls: both operands are in registers, each as a high and a low part.
+# Tiles for f32 multiplied by three tf32 matmuls: both operands are in registers, each as a high and a low part.
 _ROW = AttentionTile(16, 32, 4, 2, 0.2)
 _TF32X3_SM80 = {64: (_ROW,), 128: (_ROW,)}
 _TF32X3_SM90 = {64: (AttentionTile(128, 32, 8, 2, 1.0), AttentionTile(64, 32, 4, 2, 0.6), _ROW),
@@ -62,14 +62,15 @@ _NEWER = {"f32": _F32, "tf32x3": _TF32X3_SM90, "tf32": _TF32_SM90}
 
 
 def widest_head(dtype: str) -> int:
-    """Return the largest head size for which there is a tile, if operands are multiplied as `dtype`
-    (`meshgen/ops/precision.py`).
+    """Return the largest head size for which an attention tile exists.
+
+    `dtype` is the format in which operands are multiplied (`meshgen/ops/precision.py`).
     """
     return max(_table(dtype, "sm_80"))
 
 
 def _table(dtype: str, arch: str) -> Mapping[int, tuple[AttentionTile, ...]]:
-    """Return the tiles by the largest head size that they support."""
+    """Return a map from the largest head size that a list of tiles supports to these tiles."""
     if tensor_cores(arch) is MMA:
         return _OLDER.get(dtype, _SM80)
     return _NEWER.get(dtype, _SM90)
@@ -78,7 +79,7 @@ def _table(dtype: str, arch: str) -> Mapping[int, tuple[AttentionTile, ...]]:
 def tiles(
     rows: int, batch: int, keys: int, head: int, dtype: str, arch: str, multiprocessors: int, *, is_heavy: bool
 ) -> tuple[AttentionTile, ...]:
-    """Return the tiles for `batch` times `rows` queries of head size up to `head`, fastest predicted first.
+    """Return the attention tiles for `batch` times `rows` queries of head size up to `head`, fastest predicted first.
 
     Args:
         is_heavy: whether the score function needs many registers, which rules out tiles with 128 keys.
@@ -110,7 +111,8 @@ def _ordered(
     return tuple(dict.fromkeys(replace(tile, n=min(tile.n, block)) for tile in ordered))
 
 
-# Built for sm_80 and sm_90 with causal masks. With two accumulators of long rows, the largest tiles spill.
+# Tiles for gradients, built for sm_80 and sm_90 with causal masks. With two accumulators of long rows, the largest
+# tiles spill.
 _GRADIENTS = {
     64: (AttentionTile(128, 64, 8, 2, 1.0), AttentionTile(128, 32, 8, 2, 0.85), AttentionTile(64, 64, 4, 2, 0.7), AttentionTile(64, 32, 4, 2, 0.55),
          AttentionTile(32, 32, 4, 2, 0.3), AttentionTile(16, 32, 4, 2, 0.15)),
@@ -118,7 +120,7 @@ _GRADIENTS = {
           AttentionTile(32, 32, 4, 2, 0.3), AttentionTile(16, 32, 4, 1, 0.15)),
     256: (AttentionTile(64, 32, 8, 2, 1.0), AttentionTile(32, 32, 8, 1, 0.5), AttentionTile(16, 16, 8, 1, 0.3)),
 }  # fmt: skip
-_F32_GRADIENTS = {  # full-precision f32, or three tf32 matmuls
+_F32_GRADIENTS = {  # tiles for gradients in full-precision f32, or f32 multiplied by three tf32 matmuls
     64: (AttentionTile(32, 32, 8, 1, 1.0), AttentionTile(32, 16, 8, 1, 0.7), AttentionTile(16, 16, 8, 1, 0.5)),
     128: (AttentionTile(32, 16, 8, 1, 1.0), AttentionTile(16, 16, 8, 1, 0.7)),
 }
@@ -127,20 +129,25 @@ _TF32_GRADIENTS = {
     128: (AttentionTile(64, 32, 8, 2, 1.0), AttentionTile(32, 32, 8, 1, 0.6), *_F32_GRADIENTS[128]),
 }
 _GRADIENTS_OF = {"f32": _F32_GRADIENTS, "tf32x3": _F32_GRADIENTS, "tf32": _TF32_GRADIENTS}
-# elements of a block of scores beside two accumulators of more than 64 columns; larger blocks spill
+# Most elements of a block of scores beside two accumulators of more than 64 columns. Larger blocks spill.
 _MOST_OF_TWO = 4096
 
 
 def widest_gradient(dtype: str) -> int:
-    """Return the largest head size for which there is a tile for gradients, if operands are multiplied as `dtype`."""
+    """Return the largest head size for which a tile for attention gradients exists.
+
+    `dtype` is the format in which operands are multiplied.
+    """
     return max(_GRADIENTS_OF.get(dtype, _GRADIENTS))
 
 
 def gradient_tiles(
     rows: int, steps: int, batch: int, head: int, sums: int, dtype: str, multiprocessors: int
 ) -> tuple[AttentionTile, ...]:
-    """Return the tiles for `batch` times `rows` gradients over `steps`, of head size up to `head`, fastest
-    predicted first.
+    """Return the tiles for `batch` times `rows` gradients, each a sum over `steps` positions, of head size up to
+    `head`.
+
+    The fastest predicted tile comes first.
 
     Args:
         sums: the number of accumulators of a row.

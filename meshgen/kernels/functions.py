@@ -293,7 +293,7 @@ def either(a, b):
     return a | b
 """,
 }
-# The functions that each function calls.
+# For each function, the functions that it calls.
 NEEDS: dict[str, tuple[str, ...]] = {
     **SPECIAL_NEEDS, "accurate_expm1": ("accurate_exp",), "accurate_logistic": ("accurate_exp",), "float_remainder": ("is_negative",),
     "popcount_64": ("popcount",), "high_half": ("high_half_unsigned",),

@@ -10,16 +10,18 @@ from functools import cache
 
 from meshgen.kernels.architectures import MMA, tensor_cores
 
-# columns of an epilogue subtile: with fewer, a store of 2-byte elements writes less than 64 bytes per row
+# least columns of an epilogue subtile: with fewer, a store of 2-byte elements writes less than 64 bytes per row
 LEAST_PART = 32
 # Requirements on GEMM operands that tensor descriptors copy as TMA tiles.
 # elements of the contracted dims; chosen: with fewer, creating the descriptors takes a large part of the kernel's time
 TMA_K = 512
-TMA_ROWS = 64  # rows of a tile: one instruction multiplies 64 (PTX ISA 8.7, wgmma.mma_async)
-TMA_BYTES = (1, 2)  # bytes of an element: tensor cores do not multiply full-precision f32
-TMA_ALIGNMENT = 16  # bytes, for the address and the strides (CUDA driver API, cuTensorMapEncodeTiled)
-SPECIALIZED_GROUPS = 3  # warp groups: one copies, two multiply
-GROUP_M = 8  # tiles along m; chosen: they share columns of the right operand while these are in the L2 cache
+TMA_ROWS = 64  # least rows of a tile: one instruction multiplies 64 rows (PTX ISA 8.7, wgmma.mma_async)
+TMA_BYTES = (1, 2)  # sizes of an element in bytes: tensor cores do not multiply full-precision f32
+# bytes to which the address and the strides must be aligned (CUDA driver API, cuTensorMapEncodeTiled)
+TMA_ALIGNMENT = 16
+SPECIALIZED_GROUPS = 3  # warp groups of a warp-specialized kernel: one copies, two multiply
+# Tiles along m that neighboring programs visit first. chosen: they share columns of the right operand in the L2 cache.
+GROUP_M = 8
 
 
 @dataclass(frozen=True)
@@ -53,11 +55,12 @@ class Tile:
 
     @property
     def multiplying_threads(self) -> int:
-        """Return the number of threads that hold the accumulator."""
+        """Return the number of threads per block that hold the accumulator."""
         return self.threads - (32 * self.num_warps if self.is_specialized else 0)
 
 
-# Warp groups multiply 64 rows at once. With 32 columns, reading operands takes longer than multiplying.
+# Tiles for bf16 and f16. Warp groups multiply 64 rows at once. With 32 columns, reading operands takes longer than
+# multiplying.
 _SM90 = (
     Tile(128, 256, 64, 8, 3, 1.0), Tile(128, 128, 64, 8, 3, 1.0), Tile(64, 256, 64, 4, 4, 1.0), Tile(128, 64, 64, 4, 4, 1.0),
     Tile(64, 128, 64, 4, 4, 1.0), Tile(64, 64, 64, 4, 4, 1.0), Tile(64, 64, 256, 4, 3, 1.0), Tile(64, 64, 128, 4, 4, 1.0), Tile(64, 32, 128, 4, 4, 0.67),
@@ -74,22 +77,22 @@ _SM80 = (
     Tile(64, 128, 32, 4, 4, 0.8), Tile(64, 64, 64, 4, 3, 0.8), Tile(64, 32, 64, 4, 4, 0.6),
     Tile(32, 64, 64, 4, 4, 0.6), Tile(16, 128, 64, 4, 4, 0.5), Tile(16, 64, 64, 4, 4, 0.4), Tile(16, 32, 128, 4, 4, 0.3),
 )  # fmt: skip
-# Full-precision f32 runs on the FMA pipes, with the accumulator and both operands in registers.
+# Tiles for full-precision f32, which runs on the FMA pipes, with the accumulator and both operands in registers.
 _F32 = (
     Tile(128, 64, 16, 8, 3, 1.0), Tile(64, 64, 16, 4, 3, 0.9), Tile(64, 32, 32, 4, 3, 0.7),
     Tile(32, 32, 32, 4, 3, 0.5), Tile(16, 64, 32, 4, 3, 0.4), Tile(16, 32, 32, 4, 3, 0.25),
 )  # fmt: skip
-# f32 multiplied by three tf32 matmuls: both operands are in registers, each as a high and a low part.
+# Tiles for f32 multiplied by three tf32 matmuls: both operands are in registers, each as a high and a low part.
 _TF32X3 = (
     Tile(128, 64, 32, 8, 3, 1.0), Tile(64, 64, 32, 4, 3, 0.8), Tile(64, 32, 32, 4, 3, 0.5),
     Tile(32, 64, 32, 4, 3, 0.5), Tile(16, 64, 32, 4, 3, 0.3), Tile(16, 32, 64, 4, 3, 0.15),
 )  # fmt: skip
 _F64 = (Tile(32, 32, 16, 4, 2, 1.0), Tile(16, 16, 16, 4, 2, 0.5))
 
-# for integers that tensor cores do not support, multiplied and added one k at a time
+# Tiles for integers that tensor cores do not support. They are multiplied and added one k at a time.
 INTEGER_TILE = Tile(32, 32, 1, 4, 1, 1.0)
 
-_OF_ANY = {"f32": _F32, "tf32x3": _TF32X3, "f64": _F64}  # the same on all architectures
+_OF_ANY = {"f32": _F32, "tf32x3": _TF32X3, "f64": _F64}  # tables that are the same on all architectures
 
 
 @cache
@@ -101,7 +104,7 @@ def candidates(dtype: str, arch: str) -> tuple[Tile, ...]:
         tiles = _SM80
     else:
         tiles = _SM90_F8 if dtype.startswith("f8") else _SM90_I8 if dtype == "i8" else _SM90
-    # half the elements, as many bytes
+    # An f32 element has twice the bytes of a bf16 element, so tiles for tf32 have half the depth along k.
     return tuple(replace(tile, k=tile.k // 2) for tile in tiles) if dtype == "tf32" else tiles
 
 
@@ -122,7 +125,7 @@ def reducible_columns(dtype: str) -> frozenset[int]:
 
 
 def staged_bytes(tile: Tile, item_bytes: int) -> int:
-    """Return the bytes of shared memory for the operands of all stages."""
+    """Return the bytes of shared memory that the operand tiles of all pipeline stages of a block need."""
     return (tile.m + tile.n) * tile.k * tile.num_stages * item_bytes
 
 
@@ -162,8 +165,8 @@ def specialized(tile: Tile, dtype: str, is_wide: bool) -> list[Tile]:
 
 
 def with_parts(tile: Tile) -> list[Tile]:
-    """Return the tile with its epilogue in 1, 2 and 4 subtiles. Half of a tile at a time keeps half as many values
-    in registers.
+    """Return the tile with its epilogue in 1, 2 and 4 subtiles. With more subtiles, fewer values are in registers at a
+    time.
 
     Measured for bf16 8192 x 4096 x 4096 with bias, GELU and residual, 128 x 256 on sm_90 (ptxas of Triton 3.6):
     255 registers and 344 bytes of spills with one subtile, 184 registers and no spills with two.

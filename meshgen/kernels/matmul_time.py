@@ -21,11 +21,14 @@ from meshgen.kernels.matmul import Tile, candidates, staged_bytes
 
 # 32-bit registers of a multiprocessor (CUDA C++ programming guide, "Technical specifications per compute capability")
 _REGISTERS = 65536
-_OTHER_REGISTERS = 48  # registers of a thread besides its elements of the accumulator: addresses, descriptors
+# Registers of a thread besides the thread's elements of the accumulator, for addresses and descriptors.
+_OTHER_REGISTERS = 48
 
 
 class Product(NamedTuple):
-    """Matmuls of one launch: `batch` times m x k by k x n, multiplied as `dtype` (`meshgen/ops/precision.py`)."""
+    """The size of a matmul: `batch` times (m x k by k x n), multiplied in the format `dtype`
+    (`meshgen/ops/precision.py`).
+    """
 
     batch: int
     m: int
@@ -43,7 +46,8 @@ class Product(NamedTuple):
 
 
 def together(products: Sequence[Product], tile: Tile) -> Product:
-    """Return matmuls of one launch as a single batched matmul of tiles, with the average k of these tiles.
+    """Return the matmuls of one launch as a single batched matmul with as many tiles, and with the average k of these
+    tiles.
 
     A single matmul is returned unchanged.
     """
@@ -55,23 +59,24 @@ def together(products: Sequence[Product], tile: Tile) -> Product:
 
 
 def thread_registers(tile: Tile, held: int, is_promoted: bool) -> float:
-    """Return the registers of a thread, for its elements of the accumulators and for everything else.
+    """Return the number of registers of a thread, for the thread's elements of accumulators and for everything else.
 
     Args:
-        held: the number of result tiles that wait in registers, besides the accumulator.
-        is_promoted: whether the accumulator of a step is separate from that of the earlier steps.
+        held: the number of result tiles that stay in registers, besides the accumulator.
+        is_promoted: whether each step has an accumulator that is separate from that of the earlier steps.
     """
     return tile.m * tile.n * (1 + held + is_promoted / tile.parts) / tile.multiplying_threads + _OTHER_REGISTERS
 
 
 def product_seconds(product: Product, device: Device) -> float:
-    """Return the predicted time of the best tile, without the launch and without device memory."""
+    """Return the predicted seconds of a matmul with the best tile, without the launch and without device memory."""
     return min(tile_seconds(tile, product, device) for tile in candidates(product.dtype, device.architecture))
 
 
 def tile_seconds(tile: Tile, product: Product, device: Device) -> float:
-    """Return the predicted time of all tiles of a matmul, which each multiprocessor computes one after the other
-    or side by side.
+    """Return the predicted seconds of all tiles of a matmul.
+
+    Each multiprocessor computes several tiles one after the other or side by side.
     """
     p, model, item_bytes = product, DEFAULT.kernels, product.item_bytes
     blocks = -(-p.m // tile.m) * -(-p.n // tile.n) * p.batch
@@ -79,10 +84,10 @@ def tile_seconds(tile: Tile, product: Product, device: Device) -> float:
     peak = device.peaks.get(p.dtype, device.vector_flops) / device.multiprocessors
     multiply = 2 * tile.m * tile.n * tile.k / (peak * model.main_loop_share * tile.speed)
     active = min(blocks, device.multiprocessors)
-    # a multiprocessor gets at most twice its share of the bandwidth
+    # A multiprocessor gets at most twice its share of the L2 bandwidth.
     max_bandwidth = device.l2_bandwidth / (device.multiprocessors // 2)
     delivered = min(device.l2_bandwidth / active, max_bandwidth)
-    # Tiles do not read past the last row or column.
+    # Tiles do not load elements past the last row or column.
     nbytes = (min(tile.m, p.m) + min(tile.n, p.n)) * tile.k * item_bytes
     read = nbytes / delivered
     arrive = (model.copy_seconds + nbytes / max_bandwidth) / max(1, tile.num_stages - 1)

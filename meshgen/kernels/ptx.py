@@ -14,11 +14,11 @@ from dataclasses import dataclass
 
 RANK = 4  # number of dims of a box
 THREADS = 256  # threads per block
-MOST_ELEMENTS = 2**31  # elements of a box: their indices have 32 bits
-POINTER, U32 = 8, 4  # bytes of a kernel parameter
+MOST_ELEMENTS = 2**31  # most elements of a box, so that indices have 32 bits
+POINTER, U32 = 8, 4  # bytes of a kernel parameter of each type
 _HEADER = ".version 7.8\n.target sm_80\n.address_size 64\n"
 
-# Type suffix and registers of loads and stores, by the element size in bytes.
+# For each element size in bytes, the type suffix and the registers of loads and stores.
 _WORDS = {1: ("u8", "%v0"), 2: ("u16", "%v0"), 4: ("u32", "%v0"), 8: ("u64", "%w0"), 16: ("v2.u64", "{%w0, %w1}")}
 
 
@@ -48,7 +48,7 @@ def copy_kernel(itemsize: int) -> PtxKernel:
 
 
 def _element(sides: Sequence[str]) -> list[str]:
-    """Return code that moves the pointer of each side to the thread's element."""
+    """Return code that advances the pointer of each side (source, target) to the thread's element."""
     lines = ["mov.u32 %rest, %number;"]
     for dim in (3, 2, 1):
         lines += [f"rem.u32 %index, %rest, %size{dim};", f"div.u32 %rest, %rest, %size{dim};", *_moved(sides, dim)]

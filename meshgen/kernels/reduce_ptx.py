@@ -1,8 +1,8 @@
-"""Kernels that reduce several arrays element by element, as PTX, for reductions that NCCL does not support.
+"""Kernels, in PTX, that reduce several arrays element by element, for reductions that NCCL does not support.
 
 They compute the same as `meshgen.ccl.simulated.reduce_arrays`. Each element is first converted to the
 target's type. 16-bit floats are summed in f32 and rounded once; integers wrap; NaN propagates. Complex
-numbers are pairs of floats, whose products round each time.
+numbers are pairs of floats, whose products are rounded each time.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from meshgen.errors import Diagnostic, MissingError
 from meshgen.kernels.ptx import PtxKernel, threads_kernel
 
 _FLOATS = {"f16": 2, "bf16": 2, "f32": 4, "f64": 8}  # bytes of an element
-# dtype of the real and imaginary parts, and the prefix of their registers
+# For each complex dtype, the dtype of the real and imaginary parts, and the prefix of their registers.
 _COMPLEX = {"c64": ("f32", "f"), "c128": ("f64", "d")}  # type of the parts, and the prefix of their registers
 _INTEGERS = {"i1": 1, "i8": 1, "ui8": 1, "i16": 2, "ui16": 2, "i32": 4, "ui32": 4, "i64": 8, "ui64": 8}
 _BOOLEAN = {"sum": "or", "max": "or", "or": "or", "product": "and", "min": "and", "and": "and", "xor": "xor"}
@@ -67,8 +67,8 @@ def _is_supported(kind: str, source: str, target: str) -> bool:
 
 
 def _loaded(source: str, target: str, name: str) -> list[str]:
-    """Return code that loads the source element at `%place` into register `name`, in the type that the target is
-    computed in.
+    """Return code that loads the source element at `%place` into register `name`, converted to the type of the
+    computation.
     """
     if source in _INTEGERS:
         register = f"%l{name}" if _INTEGERS[source] == 8 else f"%i{name}"
@@ -94,7 +94,7 @@ def _loaded(source: str, target: str, name: str) -> list[str]:
 
 
 def _rounded(target: str, name: str) -> list[str]:
-    """Return code that rounds register `name` to the precision of the target."""
+    """Return code that rounds register `name` to the precision of the target dtype."""
     if target == "f16":
         return [f"cvt.rn.f16.f32 %h, %f{name};", f"cvt.f32.f16 %f{name}, %h;"]
     if target == "bf16":
@@ -104,7 +104,7 @@ def _rounded(target: str, name: str) -> list[str]:
 
 
 def _combined(kind: str, target: str) -> list[str]:
-    """Return code that reduces registers a and b into a."""
+    """Return code that combines registers a and b by the reduction `kind`, with the result in a."""
     if target in _COMPLEX:
         return _combined_pairs(kind, *_COMPLEX[target])
     if target == "i1":
@@ -126,7 +126,9 @@ def _combined(kind: str, target: str) -> list[str]:
 
 
 def _combined_pairs(kind: str, part: str, r: str) -> list[str]:
-    """Return code that reduces complex numbers a and b into a. Imaginary parts have registers of their own."""
+    """Return code that combines complex numbers a and b, with the result in a. Imaginary parts are in separate
+    registers.
+    """
     if kind == "sum":
         return [f"add.rn.{part} %{r}{name}a, %{r}{name}a, %{r}{name}b;" for name in ("", "i")]
     return [

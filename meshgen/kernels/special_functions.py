@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-# Polynomials are least-squares fits of the relative error at Chebyshev points, highest power first.
-# (1 + 2x) exp(x^2) erfc(x) as polynomials of (x - 3) / (x + 3), for x from 0.5 to 10.1 with error 5e-10, and to 28
-# with error 2e-15.
+# The polynomials below are least-squares fits of the relative error at Chebyshev points, highest power first. The first
+# two fit (1 + 2x) exp(x^2) erfc(x) in the variable (x - 3) / (x + 3): for x from 0.5 to 10.1 with error 5e-10, and for
+# x
+# from 0.5 to 28 with error 2e-15.
 _ERFC_F32 = (
     -0.000189560942, -0.000696416577, 0.00195606496, 0.00250864633, -0.0237891701, 0.068310289, -0.119271545,
     0.129645053, -0.047562379, -0.135621104, 1.25300806,
@@ -22,7 +23,7 @@ _ERFC_F64 = (
     0.06830802735411991, -0.11927366341580203, 0.12964515870238222, -0.04756229435345889, -0.1356211061245759,
     1.25300805826973,
 )  # fmt: skip
-# exp(-x) I1(x) / x as a polynomial of x / 4 - 1: for x from 0 to 8, with error 1.2e-14.
+# Polynomial for exp(-x) I1(x) / x in the variable x / 4 - 1: for x from 0 to 8, with error 1.2e-14.
 _I1_NEAR = (
     -1.4618991545597928e-08, 6.16285360986913e-08, -1.191997973314706e-07, 3.0596482211274346e-07, -1.1207628399997116e-06,
     3.4072123773927815e-06, -9.173713052056235e-06, 2.411890750952757e-05, -6.137678732871975e-05, 0.00014849814283704547,
@@ -31,16 +32,16 @@ _I1_NEAR = (
     -0.05528003922038428, 0.0637674037138653, -0.06848260620598844, 0.06805759990951003, -0.06112433802966566,
     0.0446877098756089,
 )  # fmt: skip
-# exp(-x) I1(x) sqrt(x) as a polynomial of 16 / x - 1: for x from 8 on, with error 2e-15.
+# Polynomial for exp(-x) I1(x) sqrt(x) in the variable 16 / x - 1: for x from 8 on, with error 2e-15.
 _I1_FAR = (
     8.879516383980938e-11, -2.469249527750282e-10, -6.718605010947184e-10, 1.4523984791287087e-09, 2.6064061530305076e-09,
     -3.620531766300634e-09, -7.080239302772797e-09, 3.4529184845863215e-09, 1.3784822602700876e-08, 7.70846675981441e-09,
     -8.357457341612998e-09, -2.3611053969470285e-08, -4.314117571127584e-08, -9.997895703375216e-08, -3.4838444734650766e-07,
     -1.8349126343415293e-06, -1.503854724916138e-05, -0.00021923576376186755, -0.009749577193235165, 0.38939845902587167,
 )  # fmt: skip
-# Bernoulli numbers B2, B4, ... for the asymptotic series below, which have double precision from 12 on.
+# Bernoulli numbers B2, B4, ... for the asymptotic series below, which are accurate to double precision from 12 on.
 _BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510)
-ZETA_TERMS = 24  # terms of zeta that are summed before the asymptotic series; enough for q from -12 on
+ZETA_TERMS = 24  # number of terms of zeta summed before the asymptotic series; sufficient for q from -12 on
 
 
 def _horner(result: str, of: str, coefficients: Sequence[float]) -> str:
@@ -54,7 +55,7 @@ def _horner(result: str, of: str, coefficients: Sequence[float]) -> str:
 
 
 def _series(factors: Sequence[float]) -> tuple[float, ...]:
-    """Return the coefficients of a series in 1 / y^2 without a constant term, highest power first."""
+    """Return the coefficients of a series in 1 / y^2 without a constant term, the highest power first."""
     return (*reversed(factors), 0.0)
 
 

@@ -10,8 +10,8 @@ from meshgen.ir.builder import Builder
 from meshgen.ir.graph import Node, TensorType, Value, real_dtype
 
 Rule = Callable[[Builder, Node, Sequence[Pair]], Pair]
-_FAR = 1e9  # magnitude of z from which z^2 + 1 rounds to z^2 in f32 and f64: 1e18 * 2^-53 > 1
-_LARGE = 20.0  # from here on, tanh rounds to 1 in f64: 1 - tanh(20) = 8.5e-18
+_FAR = 1e9  # Magnitude of z above which z^2 + 1 rounds to z^2 in f32 and f64: 1e18 * 2^-53 > 1.
+_LARGE = 20.0  # Magnitude above which tanh rounds to 1 in f64: 1 - tanh(20) = 8.5e-18.
 
 
 def part_type(kind: TensorType) -> TensorType:
@@ -20,7 +20,7 @@ def part_type(kind: TensorType) -> TensorType:
 
 
 def imaginary_part(builder: Builder, pair: Pair) -> Value:
-    """Return the imaginary part of a pair, as zeros if it has none."""
+    """Return the imaginary part of a pair, or zeros if the number is real."""
     return builder.splat(0, pair[0].type) if pair[1] is None else pair[1]
 
 
@@ -104,7 +104,7 @@ def divided(builder: Builder, left: Pair, by: Pair) -> Pair:
 
 
 def _larger_and_ratio(of: _RealOps, a: Value, b: Value) -> tuple[Value, Value]:
-    """Return the magnitude of the larger part, and the ratio of the smaller part to it."""
+    """Return the larger of |a| and |b|, and the ratio of the smaller to the larger."""
     sizes = [of("abs", part) for part in (a, b)]
     high, low = of("maximum", *sizes), of("minimum", *sizes)
     return high, of("divide", low, of.where("EQ", low, 0, of.number(1), high))
@@ -130,7 +130,7 @@ def exponential(builder: Builder, pair: Pair) -> Pair:
 
 
 def _exponential_minus_one(builder: Builder, pair: Pair) -> Pair:
-    """Return expm1(a) cos(b) - 2 sin(b / 2)^2 + i exp(a) sin(b)."""
+    """Return exp(z) - 1 as expm1(a) cos(b) - 2 sin(b / 2)^2 + i exp(a) sin(b)."""
     of, a, b = _of(builder, pair)
     half = of("sine", of.times(0.5, b))
     real = of("multiply", of("exponential_minus_one", a), of("cosine", b))
@@ -138,7 +138,9 @@ def _exponential_minus_one(builder: Builder, pair: Pair) -> Pair:
 
 
 def logarithm(builder: Builder, pair: Pair) -> Pair:
-    """Return log(larger part) + log1p(ratio^2) / 2 + i angle."""
+    """Return log z as log(larger part) + log1p(ratio^2) / 2 + i angle, where ratio is the smaller part / the larger
+    part.
+    """
     of, a, b = _of(builder, pair)
     high, ratio = _larger_and_ratio(of, a, b)
     correction = of.times(0.5, of("log_plus_one", of("multiply", ratio, ratio)))
@@ -146,7 +148,9 @@ def logarithm(builder: Builder, pair: Pair) -> Pair:
 
 
 def _log_plus_one(builder: Builder, pair: Pair) -> Pair:
-    """Return log(1 + z). Near 0, its real part is log1p(a (2 + a) + b^2) / 2, which keeps the precision of a small a."""
+    """Return log(1 + z). For small z, the real part is log1p(a (2 + a) + b^2) / 2, which keeps the precision of a small
+    a.
+    """
     of, a, b = _of(builder, pair)
     further, angle = logarithm(builder, (of("add", of.number(1), a), b))
     squares = of("add", of("multiply", a, of("add", of.number(2), a)), of("multiply", b, b))
@@ -155,9 +159,7 @@ def _log_plus_one(builder: Builder, pair: Pair) -> Pair:
 
 
 def _square_root(builder: Builder, pair: Pair) -> Pair:
-    """Return sqrt(z). One part is t = sqrt((|z| + |a|) / 2), the other is b / (2 t). The sign of a decides which of
-    them is real.
-    """
+    """Return sqrt(z). One part is t = sqrt((|z| + |a|) / 2), the other is b / (2 t). If a >= 0, t is the real part."""
     of, a, b = _of(builder, pair)
     total = of("add", of.times(0.5, absolute(builder, pair)), of.times(0.5, of("abs", a)))
     t = of("sqrt", total)
@@ -171,7 +173,7 @@ def _reciprocal_root(builder: Builder, pair: Pair) -> Pair:
 
 
 def _power(builder: Builder, node: Node, operands: Sequence[Pair]) -> Pair:
-    """Return exp(w log z). 0 to the power 0 is 1; 0 to any other power is 0."""
+    """Return z to the power w as exp(w log z). 0 to the power 0 is 1; 0 to any other power is 0."""
     base, exponent = operands
     real, imaginary = exponential(builder, product(builder, exponent, logarithm(builder, base)))
     assert imaginary is not None
@@ -201,7 +203,7 @@ def _hyperbolic_cosine(builder: Builder, pair: Pair) -> Pair:
 
 
 def _hyperbolic_tangent(builder: Builder, pair: Pair) -> Pair:
-    """Return (sinh 2a + i sin 2b) / (cosh 2a + cos 2b), with a clamped so that cosh stays finite."""
+    """Return tanh z as (sinh 2a + i sin 2b) / (cosh 2a + cos 2b), with a clamped so that cosh stays finite."""
     of, a, b = _of(builder, pair)
     a = builder.emit("clamp", [of.number(-_LARGE), a, of.number(_LARGE)], a.type)
     a, b = of.times(2, a), of.times(2, b)
@@ -210,14 +212,14 @@ def _hyperbolic_tangent(builder: Builder, pair: Pair) -> Pair:
 
 
 def _by_quarter_turn(builder: Builder, pair: Pair, function: Callable[[Builder, Pair], Pair]) -> Pair:
-    """Return -i f(i z), which turns tanh into tan, and asinh into asin."""
+    """Return -i f(i z) for a function f, which turns tanh into tan, and asinh into asin."""
     of, a, b = _of(builder, pair)
     real, imaginary = function(builder, (of("negate", b), a))
     return imaginary_part(builder, (real, imaginary)), of("negate", real)
 
 
 def _tangent(builder: Builder, pair: Pair) -> Pair:
-    """Return -i tanh(i z)."""
+    """Return tan z as -i tanh(i z)."""
     return _by_quarter_turn(builder, pair, _hyperbolic_tangent)
 
 
@@ -248,21 +250,21 @@ def _arc_sine(builder: Builder, pair: Pair) -> Pair:
 
 
 def _arc_cosine(builder: Builder, pair: Pair) -> Pair:
-    """Return pi / 2 - asin z."""
+    """Return acos z as pi / 2 - asin z."""
     real, imaginary = _arc_sine(builder, pair)
     of = _RealOps(builder, real.type)
     return of("subtract", of.number(math.pi / 2), real), of("negate", imaginary_part(builder, (real, imaginary)))
 
 
 def _inverse_hyperbolic_cosine(builder: Builder, pair: Pair) -> Pair:
-    """Return acosh z, which is i acos z or -i acos z: the one without a negative real part."""
+    """Return acosh z, which is either i acos z or -i acos z: the value whose real part is not negative."""
     of, _, b = _of(builder, pair)
     real, imaginary = _both(builder, _arc_cosine(builder, pair))
     return of("abs", imaginary), of.with_sign(real, b)
 
 
 def _inverse_hyperbolic_tangent(builder: Builder, pair: Pair) -> Pair:
-    """Return atanh z = (log1p(z) - log1p(-z)) / 2."""
+    """Return atanh z as (log1p(z) - log1p(-z)) / 2."""
     of, a, b = _of(builder, pair)
     log_plus, less = (_log_plus_one(builder, argument) for argument in (pair, (of("negate", a), of("negate", b))))
     parts = [
@@ -272,7 +274,7 @@ def _inverse_hyperbolic_tangent(builder: Builder, pair: Pair) -> Pair:
 
 
 def _arc_tangent(builder: Builder, node: Node, operands: Sequence[Pair]) -> Pair:
-    """Return atan2(y, x) of complex numbers: -i log((x + i y) / sqrt(x^2 + y^2))."""
+    """Return atan2(y, x) of complex numbers as -i log((x + i y) / sqrt(x^2 + y^2))."""
     y, x = operands
     of, c, d = _of(builder, y)
     root = _square_root(builder, _complex_sum(builder, product(builder, x, x), product(builder, y, y)))
@@ -281,7 +283,7 @@ def _arc_tangent(builder: Builder, node: Node, operands: Sequence[Pair]) -> Pair
 
 
 def _logistic(builder: Builder, pair: Pair) -> Pair:
-    """Return 1 / (1 + exp(-z))."""
+    """Return the logistic function of z, 1 / (1 + exp(-z))."""
     of, a, b = _of(builder, pair)
     real, imaginary = exponential(builder, (of("negate", a), of("negate", b)))
     return divided(builder, (of.number(1), None), (of("add", of.number(1), real), imaginary))

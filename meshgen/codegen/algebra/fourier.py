@@ -21,12 +21,12 @@ Pair = tuple[Value, Value | None]
 Function = Callable[[Value], Value]
 Product = Callable[[Value, Value], Value]
 Array = np.ndarray[Any, Any]
-# Elements that are transformed by one matrix. Derived: 8 FLOP per element for a complex number take about as long as
-# moving the number there and back (32 bytes at 3.35 TB/s and 67 TFLOP/s of an H100).
+# Most elements that one DFT matrix transforms. Derived: 8 FLOP per element for a complex number take about as long as
+# moving the number from and to memory (32 bytes at 3.35 TB/s and 67 TFLOP/s of an H100).
 DIRECT = 64
-# Elements of the longest dim of prime size, whose matrix is a constant. Chosen: 16 MB for each part.
+# Most elements of a dim of prime size, whose DFT matrix is a constant. Chosen: 16 MB for each part.
 LARGEST_PRIME = 2048
-# Elements of the longest dim, whose roots of unity are constants. Chosen: 64 MB for each part.
+# Most elements of any dim, whose roots of unity are constants. Chosen: 64 MB for each part.
 LONGEST = 1 << 24
 
 
@@ -36,8 +36,9 @@ def can_transform(length: Sequence[int]) -> bool:
 
 
 def transform(builder: Builder, pair: Pair, kind: str, length: Sequence[int]) -> Pair:
-    """Return StableHLO's `fft` of a kind over the last dims. The imaginary part of an IRFFT contains rounding errors
-    only.
+    """Return StableHLO's `fft` of kind `kind` over the last dims.
+
+    The imaginary part of an IRFFT contains only rounding errors.
     """
     rank, inverse = pair[0].type.rank, kind in ("IFFT", "IRFFT")
     *dims, last = range(rank - len(length), rank)
@@ -61,7 +62,9 @@ def _on_each_part(pair: Pair, function: Function) -> Pair:
 
 
 def _full_spectrum(builder: Builder, pair: Pair, dim: int, size: int) -> Pair:
-    """Return the full spectrum of real numbers from its first half: the rest is its conjugate in reverse order."""
+    """Return the full spectrum of real numbers, given its first half. The second half is its conjugate in reverse
+    order.
+    """
 
     def mirrored(x: Value) -> Value:
         part = builder.rows(x, dim, 1, (size - 1) // 2 + 1)
@@ -96,10 +99,10 @@ def _along(builder: Builder, pair: Pair, dim: int, inverse: bool) -> Pair:
 
 
 def _roots(builder: Builder, powers: Array, n: int, dtype: str, inverse: bool) -> tuple[Value, Value]:
-    """Return the cosines and sines of powers of the n-th root of unity."""
+    """Return cosines and sines: the real and imaginary parts of the n-th root of unity to each power in `powers`."""
     angles = (powers % n) * (2 * np.pi / n)
     parts = [np.cos(angles), np.sin(angles) if inverse else -np.sin(angles)]
-    parts = [np.where(4 * powers % n == 0, np.rint(x), x) for x in parts]  # 0, 1 and -1 are exact
+    parts = [np.where(4 * powers % n == 0, np.rint(x), x) for x in parts]  # Roots that are 1, -1, i or -i are exact.
     like = TensorType(powers.shape, dtype)
     cosines, sines = (builder.emit("constant", [], like, value=x.astype(like.numpy_dtype)) for x in parts)
     return cosines, sines
@@ -114,7 +117,7 @@ def _by_matrix(builder: Builder, pair: Pair, dim: int, inverse: bool) -> Pair:
 
     def times(x: Value, matrix: Value) -> Value:
         like = TensorType((*(part_type.sizes[d] for d in other_dims), n), part_type.dtype)
-        # The precision is exact, as the rounding errors of all stages add up.
+        # Use exact precision, because the rounding errors of all stages add up.
         transformed = builder.emit("dot_general", [x, matrix], like, lhs_batch=(), rhs_batch=(), lhs_contract=(dim,),
                                    rhs_contract=(0,), precision=EXACT)  # fmt: skip
         return builder.transpose(transformed, perm)
@@ -128,7 +131,7 @@ def product(builder: Builder, left: Pair, right: Pair) -> Pair:
 
 
 def bilinear(builder: Builder, left: Pair, right: Pair, times: Product) -> Pair:
-    """Return a bilinear function of two complex operands, given this function of real operands as `times`."""
+    """Return a bilinear function of two complex operands, where `times` is the same function of real operands."""
     (a, b), (c, d) = left, right
     if d is None:
         return times(a, c), None if b is None else times(b, c)

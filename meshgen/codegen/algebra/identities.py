@@ -12,7 +12,7 @@ from meshgen.ir.graph import Node, TensorType, Value, is_float
 from meshgen.ops.dot_dims import DotDims
 from meshgen.ops.evaluate.common import neutral
 
-# takes a node, and its operands in the written graph
+# an identity: takes the writer, a node, and the node's operands in the written graph
 Identity: TypeAlias = Callable[[Writer, Node, list[Value]], Value | None]
 
 
@@ -70,7 +70,10 @@ def _slice(writer: Writer, node: Node, operands: list[Value]) -> Value | None:
 
 
 def _element(writer: Writer, node: Node, operand: Value) -> Value | None:
-    """Return the number that a one-element slice of a constant or iota reads, as a splat, or None for other operands."""
+    """Return the number that a one-element slice reads from a constant or iota, as a splat.
+
+    Returns None for other operands.
+    """
     start = node.attrs.start
     if constant := writer.source(operand, "constant"):
         return writer.splat(constant.attrs.value[start], node.result.type, node)
@@ -81,7 +84,7 @@ def _element(writer: Writer, node: Node, operand: Value) -> Value | None:
 
 
 def _dynamic_slice(writer: Writer, node: Node, operands: list[Value]) -> Value | None:
-    """Return a static slice if all starts are constant."""
+    """Return a static slice if all starts of a dynamic slice are constant."""
     value, *starts = operands
     first = _window_start(writer, value, node.result, starts)
     if first is None:
@@ -93,8 +96,9 @@ def _dynamic_slice(writer: Writer, node: Node, operands: list[Value]) -> Value |
 
 
 def _window_start(writer: Writer, value: Value, window: Value, starts: Sequence[Value]) -> tuple[int, ...] | None:
-    """Return the start of a window, clamped so that the window stays inside the value, or None if a start is not
-    constant.
+    """Return the start of a window, clamped so that the window stays inside the value.
+
+    Returns None if a start is not constant.
     """
     numbers = [number for start in starts if (number := writer.number(start)) is not None]
     if len(numbers) < len(starts):
@@ -177,7 +181,7 @@ def _ragged_dot(writer: Writer, node: Node, operands: list[Value]) -> Value | No
 def _add(writer: Writer, node: Node, operands: list[Value]) -> Value | None:
     for this, other in ((0, 1), (1, 0)):
         number = writer.number(operands[this])
-        # x + 0.0 differs from x in the sign of x = -0.0 only
+        # x + 0.0 and x differ only if x = -0.0, by the sign of the result.
         if number is not None and not number and operands[other].type == node.result.type:
             return operands[other]
     return None
@@ -203,7 +207,7 @@ def _divide(writer: Writer, node: Node, operands: list[Value]) -> Value | None:
     if number == 1:
         return operands[0]
     if is_float(node.result.type.dtype) and number and np.frexp(np.float64(number))[0] in (0.5, -0.5):
-        inverse = (1 / np.asarray(number, np.float64)).astype(number.dtype)  # a power of two: exact
+        inverse = (1 / np.asarray(number, np.float64)).astype(number.dtype)  # the reciprocal of a power of two is exact
         if np.isfinite(inverse.astype(np.float64)) and inverse:
             return writer.new(
                 "multiply", [operands[0], writer.splat(inverse, operands[1].type, node)], node.result.type, {}, node

@@ -1,6 +1,6 @@
-"""A graph writer that tracks splats, which are values with the same number in every element.
+"""A graph writer that tracks splats: values with the same number in every element.
 
-A splat is stored as a 0-d constant with a broadcast, so that folding it never builds a big array.
+A splat is written as a 0-d constant and a broadcast, so that folding never builds a large array.
 """
 
 from __future__ import annotations
@@ -27,16 +27,18 @@ class Writer:
         self.graph = graph
         self._made: dict[Value, Node] = {}
         self._known: dict[Any, Node] = {}
-        # numbers of constants, cached because their elements have to be compared
+        # cache of the number that all elements of a constant equal, because comparing all elements is slow
         self._numbers: dict[Value, Array | None] = {}
 
     def number(self, value: Value) -> Array | None:
-        """Return the number that every element of a value equals, as `splat_of` does."""
+        """Return the number that every element of `value` equals, or None if the elements differ or are unknown
+        (`splat_of`).
+        """
         return splat_of(value, self._made.get, self._numbers)
 
     def emit(self, node: Node, operands: list[Value], now: Mapping[Value, Value]) -> Node:
-        """Return a copy of the node on `operands`, or an earlier equal node. `now` maps values that its regions capture
-        to their copies.
+        """Return a copy of the node on `operands`, or an earlier equal node. `now` maps values that the node's regions
+        capture to copies of these values.
         """
         key = computation_key(node, operands) if _is_pure(node) else None
         if key is not None and key in self._known:
@@ -51,7 +53,9 @@ class Writer:
         return copy
 
     def new(self, op: str, operands: list[Value], kind: TensorType, attrs: dict[str, Any], like: Node) -> Value:
-        """Append a node and return its result, with the name and location of the node `like`, whose result it replaces."""
+        """Append a node and return its result. The result replaces the result of the node `like`, and gets its name and
+        location.
+        """
         node = Node(op, operands, [Value(kind, like.result.name, loc=like.loc)], attrs, like.loc)
         return self.emit(node, operands, {}).result
 
@@ -68,7 +72,7 @@ class Writer:
         return splat_number is not None and bool(splat_number == number)
 
     def source(self, value: Value, op: str) -> Node | None:
-        """Return the node that produces the value if it is an `op`, else None."""
+        """Return the node that produces `value` if its op is `op`, or None otherwise."""
         node = self._made.get(value)
         return node if node is not None and node.op == op else None
 

@@ -1,13 +1,14 @@
-"""Gradients of an attention: matmuls that compute dq, dk and dv from its scores, in any formulation, become attention
-gradient ops.
+"""Rewrite of the matmuls that compute the gradients of an attention (dq, dk and dv), in any formulation, to gradient
+ops.
 
     dv = dot(p, do),  dp = dot(do, v),  ds = p * (dp - sum(p * dp, over keys)),  dk = dot(f(ds, scores), q),  dq =
     dot(f(ds, scores), k)
 
-Frameworks and people write `ds` in many ways. Which value is `ds`, and what each matmul computes, is therefore tested
+Here p are the probabilities, and d.. is the gradient of the loss with respect to .. (do: of the attention's result).
+Programs compute `ds` in many ways. Which value is `ds`, and what each matmul computes, is therefore tested
 numerically. Each value is evaluated as a function of random scores, maxima, sums and gradients, and compared with its
-expected value. An identity of such functions that holds for hundreds of random numbers holds in general. The ops
-between `ds` and the matmuls, which are the derivative of the score function, are kept as they are.
+expected value. Two such functions that agree on hundreds of random arguments are identical. The ops between `ds` and
+the matmuls, which are the derivative of the score function, are kept as they are.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _MOST_STEPS = 16  # most values searched for the matmul that computes `dp`. Chos
 
 
 class Backward:
-    """Replaces the gradients of an attention by gradient ops. Raises UnformedError if these cannot express them."""
+    """Replaces an attention's gradients by gradient ops. Raises UnformedError if the gradient ops cannot express them."""
 
     def __init__(self, forward: Forward, uses: Uses) -> None:
         self.forward, self.uses, self.attention = forward, uses, forward.attention
@@ -52,7 +53,7 @@ class Backward:
         self.change = self._gradient_of_result()
 
     def written(self) -> Mapping[Node, list[Node]]:
-        """Return the nodes that replace each matmul. All regions are finished before any op is written."""
+        """Return the nodes that replace each matmul. All regions are finished before any of these nodes is written."""
         forward = self.forward
         layouts = forward.layouts
         probe = Probe(forward, self.inside, (self.product.result, self.place))
@@ -87,7 +88,9 @@ class Backward:
     # ---- the nodes
 
     def _collect(self, values: Iterable[Value]) -> None:
-        """Collect the nodes on the paths from `values` to matmuls, and results of these nodes with other users."""
+        """Collect the matmuls that use `values`, the nodes between, and results of these that other nodes read
+        (`escapes`).
+        """
         stack = list(values)
         while stack:
             for node in self.uses.of(stack.pop()):
@@ -115,7 +118,7 @@ class Backward:
         return node in self.dots or self._passes(node)
 
     def _located(self, value: Value) -> Index:
-        """Return the index of a value that is computed from scores."""
+        """Return the index (in the loops of the attention) of a value that is computed from scores."""
         return self.reach.located(value, self.known, self._passes)
 
     def _passes(self, node: Node) -> bool:
@@ -141,9 +144,7 @@ class Backward:
         return next(iter(found))
 
     def _require_order(self, first: Node, values: Sequence[Value]) -> None:
-        """Raise UnformedError unless all operands of the gradient ops are computed before `first`, where these ops are
-        written.
-        """
+        """Raise UnformedError unless all operands of the gradient ops are computed before `first`, their position."""
         position = self.uses.graph.index.positions
         last = position[first.result]
         if any(position.get(value, -1) >= last for value in (*values, self.attention.product.result)):
@@ -152,7 +153,9 @@ class Backward:
     # ---- indices
 
     def _end(self, dot: Node) -> End:
-        """Return the operand of a matmul that is computed from scores, with the indices of both operands."""
+        """Return the matmul `dot` as an `End`: the operand that is computed from scores, and the indices of both
+        operands.
+        """
         inner = [i for i in (0, 1) if self._is_inside(dot.operands[i])]
         if len(inner) != 1:
             raise UnformedError
@@ -177,7 +180,7 @@ class Backward:
         return node is not None and (node in self.inside or node in self.attention.members)
 
     def _gradient_of_result(self) -> tuple[Value, Index]:
-        """Return the gradient of the attention's result, with its index."""
+        """Return the gradient of the attention's result, and the index of this gradient in the attention's loops."""
         forward, dot = self.forward, self.product
         values = self.reach.chain(forward.values)
         side = next((n for n in (0, 1) if self.reach.shares(dot.operands[n], values)), None)
@@ -214,7 +217,7 @@ class Backward:
     # ---- what is written
 
     def _gradient(self, roles: Roles) -> tuple[Region, Value]:
-        """Return a region that computes the gradient of a score from `ds` and the score, and the region's output."""
+        """Return a region that computes the gradient of a score from `ds` and the score, and the output of the region."""
         forward = self.forward
         scores, inside = forward.at(self.attention.scores.result), {*self.inside, *self.attention.members}
         ends = [end for role, end in roles.ends.items() if role != VALUES]
@@ -228,14 +231,15 @@ class Backward:
             kept = forward.elements.kept()
             try:
                 output = region.element(ends[0].value, ends[0].index)
-            except UnformedError:  # The nodes after this value also need other values: try the next candidate.
+            # Computing the output from this value needs further values, so try the next candidate for `ds`.
+            except UnformedError:
                 forward.elements.restore(kept)
                 continue
             return region, Builder(region.graph).convert(output, ends[0].value.type.dtype)
         raise UnformedError
 
     def _delta(self, builder: Builder, do: Element, out: Element) -> Value:
-        """Return the sum over each row of the result times its gradient, element by element."""
+        """Return the sum over each row of `do` * `out`, the gradient of the result times the result."""
         forward = self.forward
         order = (*forward.rows, *(f for f in forward.out if f not in forward.rows))
         sides: list[Value] = []
@@ -283,7 +287,7 @@ class Backward:
         return found
 
     def _write(self, builder: Builder, roles: Roles, gradient: tuple[Region, Value], operands: Sequence[Element]) -> list[Value]:  # fmt: skip
-        """Write the gradient ops, and return the values that they define."""
+        """Write the gradient ops, and return the program's values that they define."""
         forward, first = self.forward, self.forward.operands
         region, value = gradient
         regions = (forward.score_region(), forward.share.close(forward.weight), region.close(value))
@@ -317,9 +321,9 @@ class Backward:
         return found
 
     def _targets(self, ends: Sequence[End | None]) -> list[tuple[Value, Index] | None]:
-        """Return the last value of the single-user chain after each matmul, with its index.
+        """Return the last value of the chain of single users after each matmul, with the index of this value.
 
-        The chain continues behind sums over shared heads only if the gradients of both keys and values are summed.
+        The chain continues after sums over shared heads only if the gradients of both keys and values are summed.
         """
         shared = {*self.forward.operands[KEYS][1], *self.forward.operands[VALUES][1]}
         heads = [
@@ -332,7 +336,7 @@ class Backward:
         return [None if end is None else self.uses.settled(end.dot.result, end.result) for end in ends]
 
     def _names_of(self, numbers: Sequence[int], targets: Sequence[tuple[Value, Index] | None]) -> list[Names]:
-        """Return the factors of each result. A result without users sums over the same rows as the other result."""
+        """Return the factors of each gradient. A gradient without users sums over the same rows as the other gradient."""
         forward = self.forward
         named = [None if target is None else forward.named(*target) for target in targets]
         kept = {name for names in named for name in names or () if name in forward.rows}

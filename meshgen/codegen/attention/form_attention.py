@@ -4,9 +4,9 @@
     %e)    %o = dot_general %p, %v
     after    %o, %l = attention %q, %k, %v {factors = "a b d, a s d, a s e -> a b e, a b"}
 
-As one op, its rows can be sharded while its keys stay together. The function between the matmuls may be any
-element-wise function of the scores, of other operands and of positions: scales, masks, biases, caps, dropout. Two cases
-stay unchanged: scores with users other than their gradients, and matmuls for which no attention kernel exists
+With one op, sharding can split the rows while the keys of a row stay together. The function between the matmuls may be
+any element-wise function of the scores, of other operands and of positions: scales, masks, biases, caps, dropout. Two
+cases stay unchanged: scores with users other than their gradients, and matmuls for which no attention kernel exists
 (`codegen/fusion/attention_loops.py`).
 """
 
@@ -54,7 +54,7 @@ def formed(graph: Graph) -> Graph:
                 replacements |= new
     if not replacements:
         return graph
-    # Layout ops after an attention are part of its replacement.
+    # Layout ops after the second matmul belong to the attention and are replaced with it.
     replaced_values = {value for new in replacements.values() for node in new for value in node.results}
     nodes: list[Node] = []
     for node in graph.nodes:
@@ -63,14 +63,15 @@ def formed(graph: Graph) -> Graph:
 
 
 def _live(nodes: Sequence[Node], before: Graph) -> list[Node]:
-    """Return the nodes without those that became unused. Nodes that were unused before stay."""
+    """Return `nodes` without nodes whose results the rewrite left unused. Nodes that were unused before are kept."""
     unneeded = {*before.nodes} - {*needed_nodes(before.nodes, before.outputs, lambda _: False)}
     return needed_nodes(nodes, before.outputs, unneeded.__contains__)
 
 
 def _formed(attention: Attention, uses: Uses) -> Mapping[Node, list[Node]]:
-    """Return the replacement of each replaced node, or an empty mapping if the op cannot express what the nodes
-    compute.
+    """Return the nodes that replace each node of the attention and of its gradients.
+
+    Returns an empty mapping if the attention ops cannot express what the nodes compute.
     """
     parts: Mapping[Var, tuple[int, ...]] = {}
     for _ in range(_MOST_SPLITS):
@@ -84,5 +85,5 @@ def _formed(attention: Attention, uses: Uses) -> Mapping[Node, list[Node]]:
         new_parts = parts_of(layouts.seen)
         if not new_parts:
             return found
-        parts = new_parts  # Sizes of parts refer to the original loops: each variable is split once.
+        parts = new_parts  # The sizes in `parts` split an original variable, and each variable is split only once.
     return {}

@@ -26,17 +26,23 @@ from meshgen.ops.evaluate.evaluator import evaluate
 from meshgen.ops.factors import FORWARD, Names, notation
 from meshgen.ops.types.attention import STATISTIC
 
-_ROWS = "abcfghijklmnopqrtuvwxyz"  # names of row factors; keys are `s`, depth is `d`, width is `e`
-_TRIED = (1.0, 1.5, 7.0, 1e4)  # row sums for tests of the division; the largest exponential of a row is 1
-# most loops of a dim of the result, if the division by the row sum follows the second dot. Chosen: bounds the search
+_ROWS = "abcfghijklmnopqrtuvwxyz"  # names of row factors; the names `s`, `d` and `e` stand for keys, depth and width
+# row sums to test the division by the sum with (at least 1, because the largest exponential of a row is 1)
+_TRIED = (1.0, 1.5, 7.0, 1e4)
+# Most loops per dim of the result in a program that divides by the row sum after the second dot. Chosen: bounds the
+# search.
 _MOST_LOOPS = 8
 _NEAR = 0.01  # relative tolerance of quotients: more than twice the rounding error of bf16, 2**-8
 
 
 @dataclass(frozen=True)
 class Loops:
-    """Loops of an attention: the index of its result, the key index, and the index of the contracted dims of the first
-    dot (the depth).
+    """The loops of an attention op, as index expressions.
+
+    Attributes:
+        result: index of the attention's result.
+        keys: position of the key.
+        depth: index of the contracted dims of the first dot.
     """
 
     result: Index
@@ -55,7 +61,7 @@ class Loops:
 
 
 class Forward:
-    """Writes the op of one attention over given loops.
+    """Writes the attention op for the nodes of one attention, given the attention's loops.
 
     Raises:
         UnformedError: the nodes compute something that the op cannot express.
@@ -90,10 +96,10 @@ class Forward:
             raise UnformedError
 
     def written(self, rows: Mapping[Value, Index]) -> Mapping[Node, list[Node]]:
-        """Return the nodes that replace the second dot.
+        """Return the nodes that replace the second dot of the attention.
 
         Args:
-            rows: maps each value that becomes the second result of the op to its index.
+            rows: the program's values that are equal to the op's second result (a value per row), each with its index.
         """
         _, made = self.write()
         builder = Builder(self.layouts.graph, self.attention.product.loc)
@@ -104,7 +110,7 @@ class Forward:
         return {self.attention.product: self.needed([self.result[0], *rows])}
 
     def write(self) -> Sequence[Value]:
-        """Write the op and return its results. The result of the second dot becomes the first result of the op.
+        """Write the attention op and return its results. Its first result replaces the result of the second dot.
 
         Call this after all regions are finished.
         """
@@ -133,7 +139,7 @@ class Forward:
 
     @property
     def attrs(self) -> dict[str, Any]:
-        """Attributes of the op and of its gradients, except for the factors."""
+        """Return the attributes of the attention op and of its gradient ops, except for the factors."""
         attention = self.attention
         return {
             "positions": tuple(self.elements.positions),
@@ -147,7 +153,7 @@ class Forward:
         return TensorType(tuple(sizes[f] for f in names), dtype)
 
     def finish(self, builder: Builder, made: Value, result: Value) -> None:
-        """Replace `made`, a result of the last node, by `result`. Append a reshape if their shapes differ."""
+        """Make the last node define `result` instead of its result `made`. Append a reshape if the shapes differ."""
         last_node = builder.graph.nodes[-1]
         if made.type.shape != result.type.shape:
             builder.reshape(made, result.type.shape)
@@ -165,8 +171,9 @@ class Forward:
         return element
 
     def _normalization(self, uses: Uses) -> tuple[Mapping[Node, int], bool]:
-        """Return the node that divides by the row sum, with the number of the divided operand, and whether rows without
-        keys yield 0.
+        """Return the node that divides by the row sum, and whether a row without unmasked keys yields 0.
+
+        The node is returned as a mapping from the node to the position of the divided operand.
         """
         attention, producer = self.attention, self.layouts.producer
         if len(attention.scales) > 1:
@@ -190,7 +197,7 @@ class Forward:
     def _division(self, uses: Uses) -> tuple[Node, int, Index]:
         """Return the node that divides the probabilities or the result by the row sum.
 
-        Also returns the number of the divided operand, and the index at which the node reads the divisor.
+        Also returns the position of the divided operand, and the index at which the node reads the divisor.
         """
         if self.attention.scales:
             ((node, number),) = self.attention.scales
@@ -204,8 +211,8 @@ class Forward:
     # ---- loops and indices
 
     def _names(self) -> dict[Var, str]:
-        """Return the factor of each loop: `s` for keys, `d` for the depth, `e` for the width of the values, other
-        letters for rows.
+        """Return the factor name of each loop: `s` for keys, `d` for the depth, `e` for the width of the values, and
+        other letters for rows.
         """
         scores = self.placed[self.attention.scores.result]
         keys, depth = variables_of([self.loops.keys]), variables_of(self.loops.depth)
@@ -234,7 +241,7 @@ class Forward:
         return product.operands[1 - side], operand_index(product, 1 - side, self.loops.result, summed)
 
     def named(self, value: Value, index: Index) -> Names:
-        """Return the factors of the dims of a value."""
+        """Return the factor names of the dims of `value`, given its index in the loops."""
         loops = [loops_of(expr, size) for expr, size in zip(index, value.type.sizes, strict=True)]
         if None in loops:
             raise UnformedError
@@ -247,6 +254,6 @@ def variables_of(index: Sequence[Expr]) -> dict[Var, None]:
 
 
 def precision_of(dot: Node, number: int) -> tuple[str, ...]:
-    """Return the precision of both operands of a dot, that of operand `number` first."""
+    """Return the precision of both operands of a dot, starting with operand `number`."""
     precision = tuple(dot.attrs.precision)
     return (precision[number], precision[1 - number]) if precision else ()

@@ -1,4 +1,4 @@
-"""Indices of the values of an attention."""
+"""Indices of the values of an attention, as expressions over the loops of the attention."""
 
 from __future__ import annotations
 
@@ -14,9 +14,7 @@ from meshgen.ops.dot_dims import DotDims
 
 
 def operand_index(dot: Node, side: int, result: Index, contracted: Index) -> Index:
-    """Return the index of an operand of a dot, given the index of its result and of its contracted dims in attribute
-    order.
-    """
+    """Return the index of operand `side` of a dot, given the index of its result and the index of its contracted dims."""
     dims = DotDims.of(dot)
     batch, free = len(dims.batch[0]), len(dims.free[0])
     free_index = result[batch : batch + free] if side == 0 else result[batch + free :]
@@ -30,7 +28,7 @@ def value_indices(attention: Attention, producer: Producer, result: Index, n: Ex
     """Return the index of each value of an attention, if the second dot is computed at `result` and sums over `n`.
 
     Returns:
-        None if a value is needed at two indices, or if the two dots and the softmax sum over different dims.
+        None if two nodes read a value at different indices, or if the dots and the softmax reduce different dims.
     """
     product, side = attention.product, attention.side
     dims = DotDims.of(product).contract[side]
@@ -61,11 +59,13 @@ def value_indices(attention: Attention, producer: Producer, result: Index, n: Ex
 
 
 def query_side(attention: Attention, index: Index, n: Expr) -> int | None:
-    """Return the number of the first dot's operand that does not vary with `n`. `index` is the index of the dot's
-    result.
+    """Return the operand of the first dot (0 or 1) that holds the queries, that is, does not vary with the key position
+    `n`.
 
+    Args:
+        index: the index of the dot's result.
     Returns:
-        None unless exactly one of the operands varies.
+        None unless exactly one of the operands varies with `n`.
     """
     batch, free = (len(part[0]) for part in (DotDims.of(attention.scores).batch, DotDims.of(attention.scores).free))
     varying = set(ex.variables(n))
@@ -75,7 +75,7 @@ def query_side(attention: Attention, index: Index, n: Expr) -> int | None:
 
 
 def generic_index(product: Node) -> tuple[Index, Expr]:
-    """Return an index of the dot's result with one variable per dim, and one variable for all its contracted dims."""
+    """Return an index of a dot's result with one variable per dim, and one variable over all contracted dims together."""
     depth = DotDims.of(product).depth(product.operands[0].type)
     return tuple(ex.variable(f"d{i}", size) for i, size in enumerate(product.result.type.sizes)), ex.variable(
         "n", depth
@@ -83,15 +83,15 @@ def generic_index(product: Node) -> tuple[Index, Expr]:
 
 
 def _row_of(reduce: Node, index: Index, n: Expr) -> Index | None:
-    """Return the index of a reduction's result for the index of its operand, or None if the reduced dims are not `n`
-    alone.
-    """
+    """Return the index of a reduction's result if its operand is at `index`, or None if it reduces dims other than `n`."""
     kept = tuple(e for d, e in enumerate(index) if d not in reduce.attrs.dims)
     return kept if before_reduce(reduce, kept, n) == index else None
 
 
 def before_reduce(node: Node, index: Index, n: Expr) -> Index:
-    """Return the index of a reduction's operand, if its result is at `index` and the reduced dims iterate over `n`."""
+    """Return the index of a reduction's operand whose result is at `index`, with `n` as the position in the reduced
+    dims.
+    """
     sizes, kept = node.operands[0].type.sizes, iter(index)
     dims = sorted(node.attrs.dims)
     summed = dict(zip(dims, ex.delinearize(n, [sizes[d] for d in dims]), strict=True))

@@ -1,8 +1,8 @@
-"""Names of the loops of an attention, and its operands with one dim per loop.
+"""Names of the loops of an attention, and the attention's operands with one dim per loop.
 
-Layout ops between operands and matmuls are looked through: transposes, dims of size 1, heads that are repeated or
-merged with the batch. A variable that is read in parts (`head // 4`: four query heads share one key head) becomes two
-variables, so that each dim of an operand is one loop.
+Layout ops between operands and matmuls are undone: transposes, dims of size 1, heads that are repeated or merged with
+the batch. A variable that is read in parts (`head // 4`: four query heads share one key head) becomes two variables, so
+that each dim of an operand is one loop.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ _READ_THROUGH = ("transpose", "reshape", "broadcast_in_dim")
 
 
 def parts_of(indices: Iterable[Index]) -> dict[Var, tuple[int, ...]] | None:
-    """Return the sizes of the loops into which each variable must be split, major to minor, or None if these loops do
-    not nest.
+    """Return, for each variable, the sizes of the loops into which it must be split (major to minor).
+
+    Returns None if the loops that different indices need do not nest.
     """
     cuts: dict[Var, set[int]] = {}
     stack = [e for index in indices for e in index]
@@ -46,13 +47,14 @@ def parts_of(indices: Iterable[Index]) -> dict[Var, tuple[int, ...]] | None:
 
 
 def split_variable(text: str, size: int, parts: Sequence[int]) -> Expr:
-    """Return a variable as a linear expression of the loops into which it is split."""
+    """Return the variable `text` of size `size` as a linear expression of the loops of sizes `parts`."""
     return ex.linearize([ex.variable(f"{text}_{i}" if len(parts) > 1 else text, n) for i, n in enumerate(parts or (size,))], parts or (size,))  # fmt: skip
 
 
 def loops_of(expr: Expr, size: int) -> tuple[Var, ...] | None:
-    """Return the variables, major to minor, that together iterate over a dim of this size, or None for any other
-    expression.
+    """Return the variables (major to minor) over whose combinations `expr` iterates, in a dim of `size` elements.
+
+    Returns None if `expr` has another form.
     """
     terms = sorted(expr.terms, key=lambda term: -term[1])
     loops = tuple(atom for atom, _ in terms if isinstance(atom, Var))
@@ -63,17 +65,17 @@ def loops_of(expr: Expr, size: int) -> tuple[Var, ...] | None:
 
 
 class Layouts:
-    """Values with one dim per loop. `graph` contains the layout ops that were written for them."""
+    """Writes the layout ops that give operands of an attention one dim per loop. The ops are in `graph`."""
 
     def __init__(self, producer: Producer) -> None:
         self.producer, self.graph = producer, Graph("")
         self.names: Mapping[Var, str] = {}
-        self.seen: dict[Index, None] = {}  # indices at which values were read
+        self.seen: dict[Index, None] = {}  # all indices at which values were read, in order
         self._made: dict[tuple[Value, Names, str], Value] = {}
 
     def chain(self, value: Value, index: Index) -> Iterator[tuple[Value, Index]]:
-        """Yield the value read at an index, then each value behind layout ops and at most one conversion, with its
-        index.
+        """Yield the value read at `index`, then each earlier value behind layout ops and at most one conversion, with
+        its index.
         """
         is_converted = False
         while True:
@@ -86,14 +88,14 @@ class Layouts:
             index, value = index if node.op == "convert" else backward(node, index), node.operands[0]
 
     def element(self, value: Value, index: Index, *, is_whole: bool = False) -> Element | None:
-        """Return the value that is read at `index`, going upstream through layout ops as long as each dim is one loop.
+        """Return the source of `value` in the form of one dim per loop, found upstream through layout ops.
 
-        A value is converted before a broadcast repeats it, but layout ops alone cause no second conversion.
+        A conversion stays before a broadcast that repeats its result, but layout ops alone cause no second conversion.
 
         Args:
             is_whole: whether the returned value must vary with every variable of the index.
         Returns:
-            The value and its factors, or None if the value has no such form.
+            The source and its factor names, or None if no value upstream has one loop per dim.
         """
         found = None
         varies = {v for place in index for v in variables(place)}
@@ -122,7 +124,7 @@ class Layouts:
         return plain_loops if is_named else None
 
     def _in_loops(self, value: Value, loops: Sequence[tuple[Var, ...]], names: Names, dtype: str) -> Value:
-        """Return the value in `dtype`, without dims of size 1, and with one dim per loop."""
+        """Return `value` in `dtype`, without dims of size 1, and with one dim for each loop in `loops`."""
         shape = tuple(var.high + 1 for dim_loops in loops for var in dim_loops)
         if (shape, dtype) == (value.type.sizes, value.type.dtype):
             return value

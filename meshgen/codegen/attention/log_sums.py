@@ -1,4 +1,4 @@
-"""Recognition of the log-sum-exp of each row, which becomes a result of the attention op.
+"""Recognition of the log-sum-exp of each row of scores, which becomes a result of the attention op.
 
 before   %m = reduce maximum %s    %t = reduce add %e    %l = add %m, (log %t)    ...    return %o, %l
 after    %o, %l = attention ...
@@ -21,15 +21,16 @@ from meshgen.ops.evaluate.evaluator import evaluate
 
 _ARRANGING = ("transpose", "reshape")
 _MOST_VALUES = 16  # most values between the reductions and the log-sum-exp. Chosen: bounds the search
-_TRIED = ((0.5, 1.0), (-3.0, 1.5), (7.0, 40.0), (-0.25, 1e4))  # (maximum, sum) of a row, to test the function with
+# (maximum, sum) pairs of a row, with which the candidate function is tested
+_TRIED = ((0.5, 1.0), (-3.0, 1.5), (7.0, 40.0), (-0.25, 1e4))
 _NEAR = 1e-5  # relative tolerance in f32. Chosen: ten times the rounding error of a logarithm and a sum
 
 
 def log_sums(attention: Attention, placed: Mapping[Value, Index], uses: Uses) -> dict[Value, Index] | None:
-    """Return the values outside the attention that are the log-sum-exp of each row, with their indices.
+    """Return the values that users outside the attention compute as the log-sum-exp of each row, with their indices.
 
     Returns:
-        None if another node reads any other value of the attention.
+        None if an outside node uses any other value of the attention.
     """
     indices: dict[Value, Index] = {}
     inside = [value for node in attention.members - {attention.product} for value in node.results]
@@ -56,7 +57,7 @@ def log_sums(attention: Attention, placed: Mapping[Value, Index], uses: Uses) ->
 
 
 def _is_log_sum(value: Value, index: Index, attention: Attention, placed: Mapping[Value, Index], uses: Uses) -> bool:
-    """Whether the element of a value at `index` is the logarithm of the row's sum plus the row's maximum."""
+    """Whether `value` at `index` is the logarithm of the row's sum of exponentials, plus the row's maximum."""
     rows = [attention.maximum.result, attention.total.result]
     between, _ = upstream(value, lambda node: node in (attention.maximum, attention.total), uses.producer)
     inside = attention.members.union(between)

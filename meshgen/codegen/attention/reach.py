@@ -1,4 +1,4 @@
-"""Walks from a value to the values that it is computed from, with the index of each."""
+"""Walks from a value upstream to the values that it is computed from, with the index of each."""
 
 from __future__ import annotations
 
@@ -20,18 +20,22 @@ Passes = Callable[[Node], bool]
 
 
 def moves(node: Node) -> bool:
-    """Whether a node's result has the same elements as its operand, perhaps in another dtype."""
+    """Whether a node only moves or converts elements: its result has the same elements as its operand, perhaps in
+    another dtype.
+    """
     return node.op == "convert" or node.op in LAYOUT - LEAVING
 
 
 @dataclass(frozen=True)
 class Reach:
-    """Walks from values to their sources. `layouts` records the indices on the way."""
+    """Walks from values upstream to their sources. `layouts` records the visited indices."""
 
     layouts: Layouts
 
     def chain(self, operand: tuple[Value, Index]) -> dict[Value, Index]:
-        """Return an operand, and the values behind it through layout ops and conversions, each with its index."""
+        """Return the value and index of `operand`, and all values behind it through layout ops and conversions, each
+        with its index.
+        """
         indices, (value, index) = dict[Value, Index](), operand
         while True:
             self.layouts.seen.setdefault(index)
@@ -42,9 +46,12 @@ class Reach:
             value, index = node.operands[0], index if node.op == "convert" else backward(node, index)
 
     def located(self, value: Value, anchors: Mapping[Value, Index], passes: Passes) -> Index:
-        """Return the index of a value that is computed from an anchor through nodes that `passes` accepts.
+        """Return the index of `value`, which is computed from an anchor (a value whose index is known).
 
-        Anchors are values with known indices. Raises UnformedError if the index is not determined.
+        Follows nodes that `passes` accepts.
+
+        Raises:
+            UnformedError: the anchors do not determine the index.
         """
         parts: Mapping[Var, tuple[int, ...]] = {}
         for _ in range(_MOST_SPLITS):
@@ -65,9 +72,10 @@ class Reach:
 
     def _anchor(self, value: Value, own: Index, anchors: Mapping[Value, Index], passes: Passes,
                 seen: dict[Index, None]) -> tuple[Index, Index, Sequence[int]] | None:  # fmt: skip
-        """Return the index of an anchor in terms of the value's index, the known index of the anchor, and its sizes.
+        """Walk from `value` with index `own` to an anchor.
 
-        Returns None if no anchor is reached.
+        Returns the anchor's index in terms of `own`, the anchor's known index, and the anchor's sizes. Returns None if
+        the walk reaches no anchor.
         """
         stack, done = [(value, own)], set[Value]()
         while stack:
@@ -86,11 +94,11 @@ class Reach:
         return None
 
     def shares(self, value: Value, anchors: Mapping[Value, Index]) -> bool:
-        """Whether a value is an anchor, seen through layout ops and conversions."""
+        """Whether `value` is equal to an anchor, or is computed from one by layout ops and conversions only."""
         return any(source in anchors for source in self.chain((value, tuple(ex.ZERO for _ in value.type.sizes))))
 
     def reaches(self, value: Value, ends: set[Value], passes: Passes) -> bool:
-        """Whether a value is computed element by element from one of the ends, through nodes that `passes` accepts."""
+        """Whether `value` is computed element by element from a value in `ends`, through nodes that `passes` accepts."""
         stack, done = [value], set[Value]()
         while stack:
             current = stack.pop()
@@ -103,7 +111,7 @@ class Reach:
         return False
 
     def walked(self, value: Value, index: Index, end: Value, passes: Passes) -> Index:
-        """Return the index of `end` for the given index of a value that is computed from it."""
+        """Return the index at which `end` is read if `value`, which is computed from `end`, is computed at `index`."""
         stack, done = [(value, index)], set[Value]()
         while stack:
             current, place = stack.pop()
@@ -121,8 +129,9 @@ class Reach:
 
 
 def _solved(index: Index, known: Index, sizes: Sequence[int]) -> dict[Var, Expr] | None:
-    """Solve `index == known` for the variables of `index`. Returns None if a component of `index` is not a plain nest
-    of variables.
+    """Solve `index == known` for the variables of `index`.
+
+    Returns None if a component of `index` is not a plain nest of variables.
     """
     solution: dict[Var, Expr] = {}
     for expr, known_expr, size in zip(index, known, sizes, strict=True):

@@ -23,10 +23,11 @@ from meshgen.ops.classes import DOTS, LAYOUT, LEAVING, POINTWISE, REDUCTIONS
 
 Producer = Callable[[Value], Node | None]
 Readers = Callable[[Value], Iterable[Node]]
-Step = tuple[Node, int]  # a node, and the number of the operand in which it is linear
+Step = tuple[Node, int]  # a node, and the position of the operand in which its result is linear
 _THROUGH = POINTWISE | LAYOUT
-_LEAST_MAXIMUM = -3e38  # a constant below this does not bound the maximum of a row: finfo(bf16).min is -3.39e38
-_MOST_NODES = 64  # most nodes of the score function. Chosen: longer than the masks and biases that people write
+# The maximum of a row and a constant below this number is the former. finfo(bf16).min is -3.39e38.
+_LEAST_MAXIMUM = -3e38
+_MOST_NODES = 64  # most nodes of the score function; chosen: longer than typical masks and biases
 _MOST_STEPS = 32  # most values searched between the second matmul and the exponentials. Chosen: bounds the search
 
 
@@ -35,9 +36,9 @@ class Attention(NamedTuple):
 
     Attributes:
         scores, product: the first and the second dot.
-        side: the number of the operand of `product` that holds the probabilities.
+        side: the position (0 or 1) of the operand of `product` that holds the probabilities.
         softmaxed: the operand of the softmax.
-        exponential, maximum, total: the nodes of the softmax.
+        exponential, maximum, total: the nodes of the softmax: the exponential, and the two reductions of a row.
         scales: nodes between `exponential` and `product` that divide or multiply by a value per row.
         members: all nodes from the first dot to the second.
         keeps_empty: whether a row whose scores are all -inf has a total of 0 instead of NaN.
@@ -91,7 +92,7 @@ def _of_side(product: Node, side: int, producer: Producer, readers: Readers) -> 
 
 
 def linear_path(value: Value, producer: Producer) -> tuple[list[Step], Node] | None:
-    """Return the path from a value back to an exponential through ops that are linear in it, and the exponential.
+    """Return the path from `value` upstream to an exponential through ops that are linear in it, and the exponential.
 
     Returns None if no such path exists.
     """
@@ -113,7 +114,7 @@ def _linear_path(value: Value, producer: Producer, seen: set[Value]) -> tuple[li
 
 
 def linear_operands(node: Node, producer: Producer) -> Sequence[int]:
-    """Return the numbers of the operands to which the result is proportional, for any values of the other operands."""
+    """Return the positions of operands to each of which the result is proportional while the other operands are fixed."""
     match node.op:
         case "mask_padding":
             return (0,) if node.attrs.fill == 0 else ()
@@ -130,8 +131,9 @@ def linear_operands(node: Node, producer: Producer) -> Sequence[int]:
 
 
 def splat(value: Value, producer: Producer) -> float | None:
-    """Return the number that all elements of a value equal, seen through broadcasts, or None if they differ or are
-    unknown.
+    """Return the number that all elements of `value` have, through any broadcasts.
+
+    Returns None if the elements differ or are unknown.
     """
     node = producer(value)
     while node is not None and node.op in ("broadcast_in_dim", "reshape", "convert"):
@@ -145,8 +147,10 @@ def splat(value: Value, producer: Producer) -> float | None:
 def upstream(
     value: Value, is_end: Callable[[Node], bool], producer: Producer
 ) -> tuple[dict[Node, None], dict[Node, None]]:
-    """Return the element-wise nodes and index maps between a value and the end nodes that it is computed from, and the
-    end nodes.
+    """Return the element-wise nodes and index maps from which `value` is computed, and the end nodes where the walk
+    stops.
+
+    The walk goes upstream from `value` and stops at nodes for which `is_end` is true.
     """
     reaches: dict[Node, bool] = {}
     ends: dict[Node, None] = {}
@@ -172,8 +176,8 @@ def _is_reduce(node: Node) -> bool:
 
 
 def _row_value(value: Value, producer: Producer) -> tuple[Node, dict[Node, None]] | None:
-    """Return the only reduction that a value is computed from, and the nodes between, or None if there are none or
-    several.
+    """Return the reduction from which `value` is computed, and the nodes between, or None unless exactly one reduction
+    exists.
     """
     between, ends = upstream(value, _is_reduce, producer)
     return (next(iter(ends)), between) if len(ends) == 1 else None
@@ -185,7 +189,7 @@ def _is_maximum(node: Node, producer: Producer) -> bool:
 
 
 def _is_shift(between: Iterable[Node], producer: Producer) -> bool:
-    """Whether the nodes pass on a finite maximum of a row unchanged. They may replace a non-finite maximum by 0."""
+    """Whether the nodes `between` forward a finite row maximum unchanged. They may replace a non-finite maximum by 0."""
 
     def keeps(node: Node) -> bool:
         if node.op == "maximum":
@@ -200,7 +204,7 @@ def _is_shift(between: Iterable[Node], producer: Producer) -> bool:
 
 
 def _total(exponentials: Value, producer: Producer, readers: Readers) -> list[Node] | None:
-    """Return the sum of the exponentials, followed by the conversions before it, or None if no such sum exists."""
+    """Return the node that sums the exponentials, followed by the conversions before it, or None if no such sum exists."""
     for node in readers(exponentials):
         is_sum = node.op in REDUCTIONS and node.attrs.kind == "add" and node.operands[0] is exponentials
         if is_sum and splat(node.operands[1], producer) == 0:
@@ -211,10 +215,10 @@ def _total(exponentials: Value, producer: Producer, readers: Readers) -> list[No
 
 
 def _scores(value: Value, producer: Producer) -> tuple[Node, dict[Node, None]] | None:
-    """Return the dot that computes the scores, which is the nearest of several dots, and the nodes of the score
+    """Return the dot that computes the scores behind `value` (the nearest of several), and the nodes of the score
     function.
 
-    Returns None if no dot is found, or if the function is too long or not element-wise.
+    Returns None if no dot is found, or if the score function is too long or not element-wise.
     """
     ends = list(upstream(value, lambda node: node.op in DOTS, producer)[1])
     if not ends:
@@ -228,9 +232,10 @@ def _scores(value: Value, producer: Producer) -> tuple[Node, dict[Node, None]] |
 def _scales(
     path: Sequence[Step], maximum: Node, total: Node, producer: Producer
 ) -> tuple[tuple[Step, ...], dict[Node, None]] | None:
-    """Return the steps of a path that divide or multiply by a function of the row sum, and the nodes of this function.
+    """Return the steps of `path` that divide or multiply by a function of the row sum, and the nodes of these
+    functions.
 
-    Returns None if anything except the exponentials depends on the maximum of the row.
+    Returns None if anything on the path, except the exponentials, depends on the row maximum.
     """
     steps, between = list[Step](), dict[Node, None]()
     for node, operand_number in path:

@@ -1,4 +1,4 @@
-"""Roles of matmuls in the backward pass of an attention: the gradients of queries, keys and values."""
+"""Roles of matmuls in the backward pass of an attention: gradients of the queries, the keys or the values."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from meshgen.ops.types.attention import STATISTIC
 
 @dataclass(frozen=True)
 class End:
-    """A matmul with an operand that is computed from scores.
+    """A matmul of the backward pass, one of whose operands is computed from scores.
 
     Attributes:
         dot: the matmul.
-        side: the number of that operand.
-        value, index: that operand and its index.
+        side: the position (0 or 1) of the operand that is computed from scores.
+        value, index: this operand and its index.
         other, place: the other operand and its index.
     """
 
@@ -44,7 +44,7 @@ class End:
 
     @property
     def result(self) -> Index:
-        """The index of the matmul's result."""
+        """Return the index of the matmul's result."""
         dims, sides = DotDims.of(self.dot), (self.index, self.place)
         left, right = sides if self.side == 0 else sides[::-1]
         free = [side[d] for side, free_dims in zip((left, right), dims.free, strict=True) for d in free_dims]
@@ -52,8 +52,8 @@ class End:
 
 
 class Probe(Region):
-    """A region that expresses all values between scores and matmuls in terms of scores, maxima, sums, gradients and
-    sums over keys.
+    """A region that computes all values between scores and matmuls as functions of scores, row maxima, row sums,
+    gradients and sums over keys.
     """
 
     def __init__(self, forward: Forward, inside: Collection[Node], product: tuple[Value, Index]) -> None:
@@ -80,7 +80,7 @@ class Probe(Region):
         return self.sums.setdefault(node, Value(TensorType((), STATISTIC)))
 
     def summed(self, node: Node) -> Value:
-        """Return an element of the operand of a sum over keys."""
+        """Return the region's value for one element of the operand of `node`, a sum over keys."""
         keys = self.forward.loops.keys
         index = before_reduce(node, self.places[node], keys)
         names = set(variables_of([index[d] for d in node.attrs.dims]))
@@ -90,19 +90,21 @@ class Probe(Region):
 
 
 class Roles:
-    """The role of each matmul, and the values that are `ds`.
+    """The role of each matmul of the backward pass, and the values that are `ds` (the gradients of the softmax's
+    operand).
 
     Attributes:
-        functions: all functions, evaluated for random arguments.
-        ends: maps the number of an operand of the attention to the matmul that computes its gradient.
-        changes: values with indices that equal `ds`, or its negative if the flag is set.
+        functions: all functions of the probe, evaluated for random arguments.
+        ends: maps the position of an attention operand to the matmul that computes its gradient.
+        changes: values with indices that equal `ds`, or the negative of `ds` if the flag is set.
     """
 
     def __init__(self, probe: Probe, forward: Forward, ends: Sequence[End], positions: Mapping[Value, int]) -> None:  # fmt: skip
         attention = forward.attention
         exponential = probe.element(attention.exponential.result, forward.placed[attention.exponential.result])
         summed = dict[Node, Value]()
-        while len(summed) < len(probe.sums):  # A summand may be computed from other sums.
+        # The summed function may contain further sums over keys, which are appended to `probe.sums`.
+        while len(summed) < len(probe.sums):
             summed |= {node: probe.summed(node) for node in [*probe.sums] if node not in summed}
         scores, maxima, totals = (node.result for node in (attention.scores, attention.maximum, attention.total))
         regions = (forward.score, forward.softmaxed), (forward.share, forward.share_of)
@@ -126,7 +128,8 @@ class Roles:
             raise UnformedError
 
     def factor(self, value: Value) -> tuple[int, bool]:
-        """Return the ratio of a sum over keys to the sum of probabilities times their gradients.
+        """Return the ratio of a sum over keys to the sum over keys of probabilities times their gradients, as a power
+        of the row sum.
 
         Args:
             value: the argument of the probe that stands for the sum.
@@ -147,9 +150,9 @@ class Roles:
     def _changes(
         self, probe: Probe, functions: SampledFunctions, positions: Mapping[Value, int]
     ) -> list[tuple[tuple[Value, Index], bool]]:
-        """Return the values that are `ds` or its negative, in program order.
+        """Return the values that are `ds` or the negative of `ds`, in program order.
 
-        Callers prefer the first value: the masks after it still apply in rows whose keys are all masked.
+        Callers prefer the first value: masks after it still apply in rows whose keys are all masked.
         """
         candidates = [(key, computed) for key, computed in probe.made.items() if probe.producer(key[0]) in probe.computed and computed in functions.values]  # fmt: skip
         ordered = sorted(candidates, key=lambda pair: positions[pair[0][0]])

@@ -1,4 +1,4 @@
-"""Tests on random numbers of whether scalar functions are identical.
+"""Tests whether two scalar functions are identical, by evaluation on random numbers.
 
 Each function consists of a few additions, multiplications, divisions, exponentials and selections. Two functions that
 agree on all of the independent random arguments tested here are the same up to rounding (Schwartz, JACM 27(4), 1980).
@@ -17,27 +17,27 @@ from meshgen.ir.graph import Node, TensorType, Value, is_float
 from meshgen.ops.evaluate.evaluator import Evaluator
 
 Array = np.ndarray[Any, Any]
-COUNT = 2048  # number of random arguments. Chosen: masks leave few of them
+COUNT = 2048  # number of random arguments; chosen: masks leave only few of the arguments usable
 # relative tolerance for equal functions in f32. Chosen: far above the rounding errors of a few operations
 _NEAR = 1e-4
-_MOST = 1e4  # scores of a larger magnitude are masked
-_LEAST = 1e-4  # p * dp of a smaller magnitude is not divided by
+_MOST = 1e4  # magnitude above which a score counts as masked
+_LEAST = 1e-4  # least magnitude of p * dp (probability times gradient) as a divisor
 _EDGE = 4  # number of positions at either end of a factor that are drawn more often
-_ENOUGH = 32  # least number of arguments that must allow a conclusion
+_ENOUGH = 32  # least number of usable arguments from which two functions are declared equal
 
 
 @dataclass(frozen=True)
 class SampledFunctions:
-    """All functions of a region, evaluated for random arguments.
+    """The functions of a region, evaluated for random arguments.
 
     Attributes:
-        values: the values of each function.
+        values: the values of each function, one per random argument.
         factors: the ratio of each sum over keys to the sum of probabilities times their gradients.
         total: the sum of the exponentials of each row.
         change: the expected values of `ds`.
-        weights: the expected values of the multiplied probabilities.
-        scale: the size of the summands of `ds`.
-        is_sound: which arguments allow a conclusion.
+        weights: the expected values of the matmul operand that holds the probabilities.
+        scale: the magnitude of the summands of `ds`.
+        is_sound: for which arguments the comparison is numerically meaningful.
     """
 
     values: Mapping[Value, Array]
@@ -54,7 +54,9 @@ class SampledFunctions:
 
 
 def near(one: Array, other: Array, where: Array, scale: Array | float = 0.0) -> bool:
-    """Whether two functions agree for the arguments in `where`. `scale` is the size of their summands."""
+    """Whether arrays `one` and `other` agree for the arguments in `where`, relative to `scale`, the size of their
+    summands.
+    """
     one, other, scale = (np.broadcast_to(np.asarray(array, np.float64), (COUNT,)) for array in (one, other, scale))
     error, allowed = np.abs(one - other), _NEAR * (np.abs(one) + np.abs(other) + scale)
     return bool(where.sum() >= _ENOUGH and np.all((error <= allowed)[where]))
@@ -69,7 +71,7 @@ class Samples:
         probe: the region. Its first arguments are a score, a maximum, a sum of exponentials and a gradient of a
             probability.
         first: the values of which these arguments are elements, in this order.
-        score, share: the regions of an attention, each with its result.
+        score, share: the regions of the score function and of the probability, each with its result.
         sizes: sizes of the factors whose positions are arguments.
     """
 
@@ -81,11 +83,12 @@ class Samples:
         self.total = self.random.uniform(1, 9, COUNT).astype(np.float32)
 
     def solved(self, exponential: Value, sums: Mapping[Value, Value]) -> SampledFunctions:
-        """Return the values of all functions. Each sum over keys must be a multiple of the sum of probabilities times
-        their gradients.
+        """Return the values of all functions, after determining each sum over keys.
+
+        Each sum over keys must be a multiple of the sum over keys of the probabilities times their gradients.
 
         Args:
-            exponential: the function of the probe that is the exponential.
+            exponential: the value of the probe that is the exponential of the softmax.
             sums: maps the argument that stands for a sum over keys to the function that is summed.
         Raises:
             UnformedError: a sum has another form, or its multiple depends on more than the row.
@@ -122,7 +125,7 @@ class Samples:
         return SampledFunctions(draw.values, factors, self.total, change, draw.weights, scale, sound)
 
     def _draws(self, exponential: Value) -> list[_Draw]:
-        """Return two draws for the same rows. Maxima are near the scores of the first draw, unless these are masked."""
+        """Return two draws of arguments for the same rows. Row maxima are near the unmasked scores of the first draw."""
         sizes = 10 ** self.random.uniform(-1, 1.7, COUNT)
         scores = (sizes * self.random.standard_normal(COUNT)).astype(np.float32)
         elements = self._elements()
@@ -139,13 +142,13 @@ class Samples:
         ]
 
     def _elements(self) -> dict[object, Array]:
-        """Return random values of all elements and positions."""
+        """Return random values for all operand elements and positions that are arguments."""
         return {key: self._positions(key) if isinstance(key, str) else self._of_type(tensor_type) for key, tensor_type in self.elements.items()}  # fmt: skip
 
     def _positions(self, name: str) -> Array:
-        """Return random positions of a factor: some of the first, some of the last, and some from the full range.
+        """Return random positions of a factor: some near the start, some near the end, and some from the full range.
 
-        Uniformly drawn positions would be rare inside a narrow mask.
+        Uniformly drawn positions would rarely be inside a narrow mask.
         """
         size = self.sizes[name]
         first = self.random.integers(0, min(_EDGE, size), COUNT)
@@ -159,7 +162,7 @@ class Samples:
 
 
 class _Draw:
-    """Random arguments, and the values of functions of these arguments."""
+    """One draw of random arguments, and the values of functions of these arguments."""
 
     def __init__(self, of: Samples, exponential: Value, first: Mapping[Value, Array], elements: Mapping[object, Array]) -> None:  # fmt: skip
         region, weight = of.share
@@ -183,7 +186,9 @@ class _Draw:
         self.values = _evaluated(self._nodes, self.values)
 
     def share_of(self, function: Value) -> tuple[Array, Array]:
-        """Return the ratio of a function to a probability times its gradient, and where the divisor is large enough."""
+        """Return the ratio of `function` to probability times gradient, and a mask of where this divisor is large
+        enough.
+        """
         divisor = self.shares * self.change
         is_valid = np.abs(divisor) > _LEAST
         value = np.broadcast_to(np.asarray(self.values[function], np.float64), (COUNT,))

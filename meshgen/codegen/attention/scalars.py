@@ -4,9 +4,9 @@
     %m = select %c, (%scores + %bias), -inf                       %c = compare GE, %row, %key
                                                                   %m = select %c, (%score + %bias), -inf
 
-Values that vary over rows and keys are thus computed where they are used. Data, and values that are expensive per
-element, become operands. Values that depend on the score are computed in f32, which only adds precision to the narrower
-dtypes of the program.
+Masks and other values over rows and keys are thus computed in the kernel. Values in memory, and values that are
+expensive per element, become operands. Values that depend on the score are computed in f32, which only adds precision
+to the narrower dtypes of the program.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from meshgen.ops.classes import ELEMENTWISE, EXPENSIVE, LAYOUT, LEAVING
 from meshgen.ops.types.attention import POSITION, STATISTIC
 
 _MOST_ELEMENTS = 1 << 22  # most elements of a constant array that is inspected. Chosen: bounds the compile time
-_MOST_NODES = 96  # most nodes of a region. Chosen: longer than the masks and biases that people write
+_MOST_NODES = 96  # most nodes of a region; chosen: longer than typical masks and biases
 
 
 class UnformedError(Exception):
@@ -43,10 +43,9 @@ class Elements:
         self.positions: dict[str, None] = {}
 
     def operand(self, value: Value, index: Index) -> Element | None:
-        """Return the operand from which `value` is read at `index`, with one dim per loop, or None if its dims are not
-        plain loops.
+        """Make the value read at `index` an argument of the regions, and return it as an operand with one dim per loop.
 
-        The operand becomes an argument of the regions.
+        Returns None if the dims of the value are not plain loops.
         """
         element = self.layouts.element(value, index)
         if element is not None:
@@ -54,22 +53,23 @@ class Elements:
         return element
 
     def kept(self) -> tuple[dict[Element, TensorType], dict[str, None]]:
-        """Return a copy of the arguments recorded so far."""
+        """Return a copy of the arguments recorded so far, for `restore`."""
         return {**self.operands}, {**self.positions}
 
     def restore(self, kept: tuple[dict[Element, TensorType], dict[str, None]]) -> None:
-        """Reset the arguments to a copy that `kept` returned."""
+        """Reset the arguments to `kept`, a copy that the method `kept` returned."""
         self.operands, self.positions = kept
 
 
 class Region:
-    """A graph of scalars that is written backward from its result.
+    """A graph of scalars that is written backward, starting from its result.
 
     Args:
         elements: the arguments, which all regions of an attention share.
-        stops: maps values to an index. Their elements at this index are the first arguments of the region, in f32.
-        inside: the nodes that compute with the first arguments.
-        skipped: maps nodes of `inside` to the number of an operand that replaces their result.
+        stops: maps values to an index. Elements of these values at this index are the first arguments of the region, in
+            f32.
+        inside: the nodes that the region may copy, because they depend on the first arguments.
+        skipped: maps nodes of `inside` to the position of an operand that replaces their result.
     """
 
     def __init__(self, elements: Elements, stops: Mapping[Value, Index], inside: Collection[Node], skipped: Mapping[Node, int] | None = None) -> None:  # fmt: skip
@@ -81,8 +81,9 @@ class Region:
         self._made: dict[tuple[Value, Index], Value] = {}
 
     def close(self, output: Value) -> Graph:
-        """Return the graph with the arguments of all regions and with constants folded. Call this after all regions are
-        written.
+        """Return the finished graph, with the arguments of all regions, and with constants folded.
+
+        Call this after all regions of the attention are written.
         """
         element_types = [(element, tensor_type) for element, tensor_type in self.elements.operands.items()]
         argument_types = [*element_types, *((name, POSITION) for name in self.elements.positions)]
@@ -91,17 +92,19 @@ class Region:
         return specialized(graph)
 
     def assume(self, element: tuple[Value, Index], made: Value) -> None:
-        """Let the value `made` of the region stand for an element."""
+        """Use `made`, a value of the region, wherever the region needs `element`."""
         self._made[element] = made
 
     @property
     def made(self) -> Mapping[tuple[Value, Index], Value]:
-        """The computed elements, by value and index."""
+        """Return the values of the region by the (value, index) whose element they are."""
         return self._made
 
     def element(self, value: Value, index: Index) -> Value:
-        """Return the value of the region that is the element of `value` at `index`. Raises UnformedError if the region
-        cannot compute it.
+        """Return the region's value for the element of `value` at `index`.
+
+        Raises:
+            UnformedError: the region cannot compute this element.
         """
         key = value, index
         if key not in self._made:
@@ -167,7 +170,7 @@ class Region:
         return builder.append(node.op, operands, [scalar_type], dict(node.attrs.given))[0]
 
     def wide(self, builder: Builder, value: Value) -> Value:
-        """Return a float converted to f32. Raises UnformedError for f64."""
+        """Return a float value converted to f32. Raises UnformedError for f64."""
         if not is_float(value.type.dtype) or value.type.dtype == STATISTIC:
             return value
         if value.type.dtype == "f64":
@@ -178,7 +181,7 @@ class Region:
         return builder.convert(value, STATISTIC)
 
     def _position(self, builder: Builder, expr: Expr, scalar_type: TensorType) -> Value:
-        """Return a linear combination of positions."""
+        """Return the region's value for `expr`, a linear combination of positions."""
         total = builder.splat(expr.const, POSITION) if expr.const or not expr.terms else None
         for atom, factor in expr.terms:
             if not isinstance(atom, Var) or atom not in self.elements.layouts.names:
@@ -194,7 +197,7 @@ class Region:
 
 
 def _ramp(array: np.ndarray[Any, Any], index: Index) -> Expr:
-    """Return the element of an array of evenly spaced integers, such as positions, as an expression of `index`.
+    """Return the element at `index` of an array of evenly spaced integers (such as positions) as a linear expression.
 
     Raises UnformedError for any other array.
     """

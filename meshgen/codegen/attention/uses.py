@@ -1,4 +1,4 @@
-"""Users of the values of a graph, for the recognition of attention."""
+"""Producers and users of the values of a graph, for the recognition of attention."""
 
 from __future__ import annotations
 
@@ -31,13 +31,12 @@ class Uses:
         return self.users.get(value, ())
 
     def settled(self, value: Value, index: Index, most_loops: int = 1, summed: Collection[Var] = ()) -> tuple[Value, Index]:  # fmt: skip
-        """Follow the chain of single users from a matmul's result. Return its last value with few loops per dim, and
-        the index of this value.
+        """Follow the chain of single users from a matmul's result, and return a value of the chain with its index.
 
         The chain consists of transposes, reshapes and conversions, and of sums over the loops in `summed`.
 
         Args:
-            most_loops: the most loops per dim of the returned value.
+            most_loops: the most loops per dim of the returned value. The last such value of the chain is returned.
         """
         last = value, index
         while value not in self.outputs and len(users := self.of(value)) == 1:
@@ -52,7 +51,10 @@ class Uses:
         return last
 
     def _after(self, node: Node, index: Index, summed: Collection[Var]) -> Index | None:
-        """Return the index of a node's result for the index of its operand, or None if the chain ends before the node."""
+        """Return the index of the result of `node`, given the index of its operand.
+
+        Returns None if `node` is not part of the chain (`settled`).
+        """
         if node.op == "convert":
             kinds = [value.type.dtype for value in (*node.operands, *node.results)]
             is_sum_of_f32 = kinds[0] == "f32" or (bool(summed) and kinds[0] in TYPES)

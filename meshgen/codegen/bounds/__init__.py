@@ -1,1 +1,1 @@
-"""Proofs that a generated kernel accesses nothing outside its operands and results."""
+"""Proofs that a generated kernel accesses no memory outside its operands and results."""

@@ -1,4 +1,4 @@
-"""Abstract interpretation of a kernel's index code. It collects the loads and stores, each with a claim to prove.
+"""Abstract interpretation of a kernel's index code, which collects the loads and stores, each with a claim to prove.
 
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)         i: 0 .. 1023
     x = tl.load(x_ptr + i % 5 * 3 + i // 5, mask=i < 15)       0 <= i % 5 * 3 + i // 5 < 15 where i < 15
@@ -37,10 +37,10 @@ class Access(NamedTuple):
     """A load or store of a kernel.
 
     Attributes:
-        number: its index in the order of the text.
-        names: the parameters that it may access.
-        question: the claim to be proven, or None if its address is unknown.
-        trips: how often a program executes it, as far as that is known.
+        number: the position of the access among all accesses, in the order of the text.
+        names: the pointer parameters whose memory the access may touch.
+        question: the claim to prove, or None if the address is unknown.
+        trips: how often a program executes the access, as far as that is known.
     """
 
     number: int
@@ -51,7 +51,7 @@ class Access(NamedTuple):
 
 
 class Given(NamedTuple):
-    """Known facts of a launch.
+    """Facts about a launch that the interpreter assumes.
 
     Attributes:
         sizes: number of elements behind each pointer parameter.
@@ -67,7 +67,7 @@ class Given(NamedTuple):
 
 
 def unproven(code: Sequence[Statement], given: Given) -> list[Access]:
-    """Return the loads and stores of a kernel without a proof that they stay inside in every lane that their masks
+    """Return the loads and stores of a kernel that are not proven to stay in bounds in every lane that their masks
     enable.
     """
     touched, numbers = accesses(code, given)
@@ -75,7 +75,7 @@ def unproven(code: Sequence[Statement], given: Given) -> list[Access]:
 
 
 def is_inside(access: Access, numbers: Arithmetic) -> bool:
-    """Whether it can be proven that an access stays inside in every lane that its mask enables."""
+    """Whether it can be proven that `access` stays in bounds in every lane that its mask enables."""
     return access.question is not None and prove(access.question, numbers.definitions, numbers.choices())
 
 
@@ -123,7 +123,9 @@ class _Interpreter:
                     raise AssertionError("a value is an integer or a condition")
 
     def _branches(self, test: str, body: Sequence[Statement], otherwise: Sequence[Statement]) -> None:
-        """Interpret both bodies of a branch and join their values. All lanes of a program take the same body."""
+        """Interpret both bodies of a branch and join the values that they assign. All lanes of a program take the same
+        body.
+        """
         before = dict(self.env)
         for comparison in test.comparisons if isinstance(test, Test) else ():
             number, end = self.value(comparison.left), self.value(comparison.right)
@@ -157,7 +159,8 @@ class _Interpreter:
         for other in dict.fromkeys(each for each in changed if each in self.env):
             self.env[other] = self._carried(other, count, body, changed.count(other))
         counter = count * trips.step + trips.start
-        if not all(isinstance(n, Number) and n.expr.is_constant for n in numbers):  # its first value is unknown
+        # The loop's start is unknown, so the counter is a variable in the widest range.
+        if not all(isinstance(n, Number) and n.expr.is_constant for n in numbers):
             counter = self.numbers.uniform(name, trips.start, trips.stop - 1, is_loop=True)
         self.env[name] = Number(counter, 32)
         self.trips *= len(trips)
@@ -166,7 +169,7 @@ class _Interpreter:
         self.env |= dict.fromkeys((*changed, name))
 
     def _trips(self, ends: Sequence[Known]) -> range | None:
-        """Return the longest range of a loop counter, or None if its ends depend on data."""
+        """Return the longest range of a loop counter, or None if the loop's ends depend on data."""
         ranges = [self.numbers.sure(end) for end in ends if isinstance(end, Number)]
         if len(ranges) < len(ends):
             return None
@@ -176,8 +179,9 @@ class _Interpreter:
         return range(least[0], most[1], *most[2:]) if least[2:] == most[2:] else None
 
     def _carried(self, name: str, count: Expr, body: Sequence[Statement], times: int) -> Known:
-        """Return the value of a loop-carried name at the start of an iteration. Only an address that advances evenly is
-        known.
+        """Return the value of a loop-carried name at the start of an iteration.
+
+        Returns None (unknown) for all values except an address that each iteration advances by a constant.
         """
         start = self.env[name]
         steps = [
@@ -229,7 +233,9 @@ class _Interpreter:
         return None
 
     def _index(self, expr: Expr) -> Known:
-        """Return the value of an index expression as registers compute it, term by term in printed order."""
+        """Return the value of an index expression as registers compute it, term by term in the order in which it is
+        printed.
+        """
         total: Known = None
         for atom, factor in rendered_terms(expr):
             part = self.env.get(atom.text) if isinstance(atom, Var) else self._divided(atom.of, atom)
@@ -254,7 +260,7 @@ class _Interpreter:
         return self._combined(self._index(of), op, Number(ex.constant(atom.by)))
 
     def _moved(self, pointer: Known, offsets: Sequence[tuple[int, Int]]) -> Known:
-        """Return the address after adding the offsets one after the other."""
+        """Return the address after adding `offsets` to `pointer` one after the other."""
         for sign, offset in offsets:
             pointer = self._after(pointer, sign, self.value(offset))
         return pointer
@@ -266,7 +272,7 @@ class _Interpreter:
         return Pointer(pointer.names, pointer.offset + by.expr * sign, needs)
 
     def _condition(self, test: str) -> Known:
-        """Return the facts of a condition."""
+        """Return the facts that hold in the lanes where the condition `test` is true."""
         if not isinstance(test, Test):
             return self.env.get(test)
         conditions = [self._compared(condition) for condition in test.comparisons] + [
@@ -322,7 +328,7 @@ def _is_constant(known: Known) -> TypeGuard[Number]:
 
 
 def _either(left: Known, right: Known) -> Known:
-    """Return the join of two abstract values, or None if the join is unknown."""
+    """Return the join of two abstract values, or None if nothing is known about the join."""
     if left == right:
         return left
     if isinstance(left, Pointer) and isinstance(right, Pointer) and left.offset == right.offset:

@@ -11,7 +11,8 @@ from meshgen.codegen.bounds.ranges import Ranges
 from meshgen.codegen.bounds.values import FAR, Condition, Exact, Fact, Known, Need, Number, Pointer, fits, limits
 from meshgen.codegen.expr import Expr, Var
 
-_MOST_PROGRAMS = 2**20  # most programs for which uniform values are computed for each program. Chosen: 8 MiB per value
+# Most programs for which the value of a uniform variable is computed in each program. Chosen: 8 MiB per variable.
+_MOST_PROGRAMS = 2**20
 _MOST_EXACT = 2**31  # the product of two numbers up to this magnitude is exact in 64 bits
 _BITS = {"tl.int32": 32, "tl.int64": 64}
 _NOTHING_HOLDS = Ranges()
@@ -28,9 +29,10 @@ class Arithmetic:
     def __init__(self) -> None:
         self.definitions: dict[Var, Number] = {}
         self.exact: dict[Var, Exact] = {}
-        self._same: set[Var] = set()  # variables with one value for all lanes of a program
-        self._loops: set[Var] = set()  # loop counters, and names of expressions of them
-        self._doubtful: set[Var] = set()  # variables that name expressions which may be wrong in lanes outside a mask
+        self._same: set[Var] = set()  # variables that are uniform: equal in all lanes of a program
+        self._loops: set[Var] = set()  # loop counters, and variables that name expressions of them
+        # variables that name expressions whose value may be wrong in lanes that a mask disables
+        self._doubtful: set[Var] = set()
         self._count = 0
 
     # ---- variables
@@ -40,7 +42,7 @@ class Arithmetic:
         return Var(f"{text}#{self._count}", low, high)
 
     def uniform(self, text: str, low: int, high: int, is_loop: bool = False) -> Expr:
-        """Return a uniform number: an argument, or a loop counter."""
+        """Return a new uniform variable with the range [low, high]: an argument, or (`is_loop`) a loop counter."""
         var = self._variable(text, low, high)
         self._same.add(var)
         if is_loop:
@@ -48,7 +50,7 @@ class Arithmetic:
         return ex.constant(low) if low == high else Expr(((var, 1),))
 
     def unknown(self, bits: int, low: int = -FAR, high: int = FAR) -> Number:
-        """Return an unknown number that may differ in each lane."""
+        """Return a new variable for an unknown number of `bits` bits that may differ between lanes."""
         ends = limits(bits)
         return Number(Expr(((self._variable("any", max(low, ends[0]), min(high, ends[1])), 1),)), bits)
 
@@ -86,9 +88,7 @@ class Arithmetic:
         return Number(Expr(((var, 1),)), value.bits, (), value.exact)
 
     def choices(self) -> Sequence[Callable[[Var], bool]]:
-        """Return predicates that select the names to expand if ranges do not suffice. Those that select few names come
-        first.
-        """
+        """Return predicates on variables that select the definitions to expand if ranges do not suffice, fewest first."""
         return (
             lambda v: v in self._doubtful,
             lambda v: v in self._doubtful or v in self._loops,
@@ -137,14 +137,14 @@ class Arithmetic:
         )
 
     def compared(self, left: Known, op: str, right: Known) -> Condition:
-        """Return the condition that a comparison states, without facts if it is not a comparison of numbers."""
+        """Return the condition of a comparison. It has no facts if the operands are not numbers."""
         if not isinstance(left, Number) or not isinstance(right, Number) or op not in _COMPARED:
             return Condition()
         low, high = _COMPARED[op]
         return Condition((Fact(left.expr - right.expr, low, high, tuple(dict.fromkeys((*fits(left), *fits(right))))),))
 
     def narrowed(self, number: Number, op: str, bound: int) -> Number:
-        """Return the number in a program where `number op bound` holds.
+        """Return `number` with its range narrowed for a program in which `number op bound` holds.
 
         Returns `number` itself if it differs between lanes, or if the comparison never holds.
         """
@@ -159,7 +159,9 @@ class Arithmetic:
         return Number(self.uniform("program", low, high), number.bits) if low <= high else number
 
     def extremum(self, left: Known, right: Known, least: bool) -> Known:
-        """Return the result of `tl.minimum` or `tl.maximum`. A bound of one side suffices to bound the result."""
+        """Return the result of `tl.minimum` (`least`) or `tl.maximum`. A bound of one operand suffices to bound the
+        result.
+        """
         pick = min if least else max
         if not isinstance(left, Number) or not isinstance(right, Number):
             return None
@@ -177,7 +179,7 @@ class Arithmetic:
         return self.unknown(max(left.bits, right.bits), min(a, c), max(b, d))
 
     def sure(self, number: Number) -> tuple[int, int]:
-        """Return the range of a number over all lanes."""
+        """Return the range of a number over all lanes, including lanes that a mask disables."""
         if number.exact is not None:
             return int(number.exact.min()), int(number.exact.max())
         return ex.bounds(number.expr) if _holds(fits(number)) else limits(number.bits)
@@ -222,21 +224,23 @@ _COMPARED = {"<": (-FAR, -1), "<=": (-FAR, 0), ">": (1, FAR), ">=": (0, FAR), "=
 
 
 def _widened(left: Number, right: Number) -> tuple[Need, ...]:
-    """Return the needs of both sides of an operation. A 32-bit side must not have wrapped if the other side has 64
-    bits.
+    """Return the needs of the two operands of an operation.
+
+    If one operand has 64 bits, the 32-bit operand must not have wrapped before it is widened.
     """
     sides = [fits(n) if n.bits < max(left.bits, right.bits) else n.needs for n in (left, right)]
     return tuple(dict.fromkeys((*sides[0], *sides[1])))
 
 
 def _holds(needs: Sequence[Need]) -> bool:
-    """Whether the needs are met in all lanes, regardless of masks."""
+    """Whether all needs are met in all lanes, including lanes that masks disable."""
     return all(_NOTHING_HOLDS.holds(need) for need in needs)
 
 
 def _in_each_program(number: Number) -> Exact | None:
-    """Return the number in each program, or None if other values determine it, or if products of such numbers could
-    overflow.
+    """Return the number's value in each program.
+
+    Returns None if it depends on more than the program id, or if products of such numbers could overflow 64 bits.
     """
     if number.expr.is_constant:
         return np.asarray(number.expr.const, np.int64) if abs(number.expr.const) <= _MOST_EXACT else None
@@ -244,7 +248,10 @@ def _in_each_program(number: Number) -> Exact | None:
 
 
 def _exact(left: Number, op: str, right: Number) -> Exact | None:
-    """Return the result in each program as a GPU computes it, but without wrapping, or None if it is not known exactly."""
+    """Return the result of an operation in each program as a GPU computes it, but without wrapping.
+
+    Returns None if the result is not known exactly.
+    """
     a, b = _in_each_program(left), _in_each_program(right)
     if a is None or b is None or (left.exact is None and right.exact is None):
         return None

@@ -1,4 +1,4 @@
-"""Proofs that an access stays inside its operand in every lane that its mask enables."""
+"""Proofs that an access stays in bounds of its operand in every lane that its mask enables."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from meshgen.codegen.bounds.values import Exact, Fact, Need, Number
 from meshgen.codegen.expr import Expr, Quotient, Remainder, Var
 
 _MOST_POINTS = 2**18  # most points of an exhaustive enumeration. Chosen: bounds the compile time
-_MOST_VALUE = 2**62  # largest magnitude of an expression at a point, so that 64 bits do not overflow
+_MOST_VALUE = 2**62  # largest magnitude of an expression at a point, so that 64-bit arithmetic does not overflow
 _DEPTH = 2  # nesting depth of variable splits. Chosen: bounds the compile time
 
 
 class Question(NamedTuple):
-    """A claim: wherever the facts hold, `0 <= offset < size`, and the needs are met, so that the source computes this
-    offset.
+    """The claim that `0 <= offset < size` wherever `facts` hold, and that `needs` are met there.
+
+    If the needs are met, the generated source computes this offset.
     """
 
     offset: Expr
@@ -30,9 +31,9 @@ class Question(NamedTuple):
 
 
 def prove(question: Question, definitions: Mapping[Var, Number], opened: Sequence[Callable[[Var], bool]]) -> bool:
-    """Whether the claim can be proven.
+    """Whether the claim `question` can be proven.
 
-    Ranges are tried first: with every name as a variable of its own, and with names replaced by their definitions. Then
+    Ranges are tried first: with every name as a separate variable, and with names replaced by their definitions. Then
     variables are split. Finally, all points are enumerated, if there are few.
 
     Args:
@@ -55,7 +56,7 @@ def _by_ranges(question: Question) -> bool:
 
 
 def opened_question(question: Question, table: Mapping[Var, Number]) -> Question:
-    """Return the question with the names in `table` expanded recursively."""
+    """Return the question with the variables in `table` replaced by their definitions, recursively."""
     needs = dict.fromkeys(question.needs)
 
     def replaced(expr: Expr, more: dict[Need, None]) -> Expr:
@@ -86,10 +87,9 @@ def _by_parts(question: Question, depth: int) -> bool:
 
 
 def _splits(question: Question) -> Iterator[Question]:
-    """Yield the question with a variable split, for each quotient and remainder of a variable in a fact.
+    """Yield copies of the question with a variable split, one for each quotient or remainder of a variable in a fact.
 
-    An example is `i % 128 < 64` with i = 128 * block + rest. After the split, `rest + 64` is known to be in the same
-    block.
+    For the fact `i % 128 < 64`, the split is i = 128 * block + rest. The facts then bound `rest` directly.
     """
     for atom in dict.fromkeys(a for fact in question.facts for a in _inner(fact.expr)):
         (var, sign), *further_terms = atom.of.terms
@@ -119,7 +119,7 @@ def _replaced(needs: Iterable[Need], table: Mapping[Var, Expr]) -> tuple[Need, .
 
 
 def _by_points(question: Question) -> bool:
-    """Whether the claim holds for all values of the variables. Returns False if they are too many to enumerate."""
+    """Whether the claim holds for all values of the variables. Returns False if there are too many values to enumerate."""
     facts = question.facts
     exprs = [question.offset, *(n.expr for n in question.needs), *(f.expr for f in facts)]
     exprs += [need.expr for fact in facts for need in fact.needs]
@@ -139,7 +139,7 @@ def _by_points(question: Question) -> bool:
 
 
 def all_hold(needs: Iterable[Need], table: Mapping[Var, Exact]) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
-    """Return whether all needs are met, for each point in `table`."""
+    """Return, for each point in `table` (arrays of variable values), whether all needs are met."""
     are_met = np.asarray(True)
     for need in needs:
         are_met = are_met & between(need, table)
@@ -147,13 +147,13 @@ def all_hold(needs: Iterable[Need], table: Mapping[Var, Exact]) -> np.ndarray[tu
 
 
 def between(need: Need, table: Mapping[Var, Exact]) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
-    """Return whether a need is met, for each point in `table`."""
+    """Return, for each point in `table`, whether `low <= expr <= high` of a need or fact holds."""
     value = values_of(need.expr, table)
     return (value >= max(need.low, -_MOST_VALUE)) & (value <= min(need.high, _MOST_VALUE))
 
 
 def values_of(expr: Expr, table: Mapping[Var, Exact]) -> Exact:
-    """Return the value of an expression for each point in `table`."""
+    """Return the value of `expr` at each point in `table`, which maps variables to arrays of values."""
     total = np.asarray(expr.const, np.int64)
     for atom, factor in expr.terms:
         if isinstance(atom, Var):

@@ -1,4 +1,4 @@
-"""Ranges of index expressions in the lanes where certain facts hold."""
+"""Ranges of index expressions in the lanes where a set of facts holds."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections.abc import Iterable
 from meshgen.codegen.bounds.values import Fact, Need
 from meshgen.codegen.expr import Atom, Expr, Quotient, Remainder, Var, atom_bounds
 
-_MOST_SUMS = 10  # most facts of several terms that are used. Chosen: `bounds` tries all sequences of them
+_MOST_SUMS = 10  # Most facts with several terms that are used. Chosen: `bounds` tries all sequences of these facts.
 _ROUNDS = 3  # rounds of propagation between the terms of a sum. Chosen: later rounds narrow little
 
 
 class Ranges:
-    """Propagates facts, then bounds expressions.
+    """Propagates facts to the ranges of variables, then bounds expressions.
 
-    A fact with one term narrows the range of that atom, and of the dividend of a quotient. A fact with several terms
-    also bounds their sum: `4*x + y <= 9` bounds `8*x + 2*y + z` by 18 plus the range of z.
+    A fact with one term narrows the range of that atom, and of the dividend if the atom is a quotient. A fact with
+    several terms also bounds their sum: `4*x + y <= 9` bounds `8*x + 2*y + z` by 18 plus the range of z.
 
     Attributes:
         is_empty: whether the facts contradict each other, so that they hold in no lane.
@@ -38,9 +38,9 @@ class Ranges:
         return self.is_empty or (need.low <= low and high <= need.high)
 
     def bounds(self, expr: Expr, first: int = 0) -> tuple[int, int]:
-        """Return the least and the largest value. The range may be too large, never too small.
+        """Return a lower and an upper bound of the values of `expr`. The range may be too large, never too small.
 
-        Sums with a number below `first` are not used, so that the recursion uses each sum at most once.
+        Facts before position `first` are not used, so that the recursion uses each fact at most once.
         """
         expr = _with_remainders(expr)
         low, high = self._plain(expr, first)
@@ -97,7 +97,7 @@ class Ranges:
             self._narrow(*atom.of.terms[0], least * atom.by - base, most * atom.by + atom.by - 1 - base)
 
     def _share(self) -> None:
-        """Narrow each term of a sum by the ranges of its other terms."""
+        """Narrow the range of each term of a fact by the ranges of the fact's other terms."""
         for _ in range(_ROUNDS):
             for fact in self._sums:
                 for atom, factor in fact.expr.terms:

@@ -17,12 +17,12 @@ import numpy as np
 from meshgen.codegen.expr import Expr
 
 Exact = np.ndarray[Any, np.dtype[np.int64]]
-FAR = 2**70  # stands for no bound
-LANE = "lane"  # prefix of the names of variables that differ between the lanes of a program
+FAR = 2**70  # a magnitude that stands for "unbounded"
+LANE = "lane"  # prefix of the names of variables whose value differs between the lanes of a program
 
 
 class Need(NamedTuple):
-    """A requirement `low <= expr <= high`. If it is violated, the kernel's value differs from the expression."""
+    """A requirement `low <= expr <= high`. If it is not met, a kernel's register differs from the index expression."""
 
     expr: Expr
     low: int
@@ -31,13 +31,13 @@ class Need(NamedTuple):
 
 @dataclass(frozen=True)
 class Number:
-    """An integer, uniform or one per lane.
+    """An integer in a register, either uniform or with one value per lane.
 
     Attributes:
-        expr: its value if the needs are met.
+        expr: the register's value if the needs are met.
         bits: width of the register, 32 or 64; 0 for a Python integer.
         needs: requirements for the register to have the value of `expr`.
-        exact: its value in each program of the grid, if it is uniform and known.
+        exact: the value in each program of the grid, if the integer is uniform and known.
     """
 
     expr: Expr
@@ -47,7 +47,7 @@ class Number:
 
 
 class Fact(NamedTuple):
-    """A fact `low <= expr <= high`, valid if the needs are met."""
+    """The fact `low <= expr <= high`, valid if the needs are met."""
 
     expr: Expr
     low: int
@@ -56,29 +56,31 @@ class Fact(NamedTuple):
 
 
 class Condition(NamedTuple):
-    """Facts in the lanes where a condition is true. All other lanes are unconstrained."""
+    """A condition, represented by facts that hold in the lanes where it is true. Other lanes are unconstrained."""
 
     facts: tuple[Fact, ...] = ()
 
 
 class Pointer(NamedTuple):
-    """An address: `offset` elements from the start of one of the parameters in `names`."""
+    """An address: `offset` elements after the start of one of the pointer parameters `names`."""
 
     names: tuple[str, ...]
     offset: Expr
     needs: tuple[Need, ...] = ()
 
 
-Known = Number | Condition | Pointer | None  # None: nothing is known
+Known = Number | Condition | Pointer | None  # None if nothing is known about the value
 
 
 def limits(bits: int) -> tuple[int, int]:
-    """Return the range of a signed register, which is unbounded for 0 bits."""
+    """Return the range of a signed register of `bits` bits. A Python integer (0 bits) is unbounded."""
     return (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if bits else (-FAR, FAR)
 
 
 def fits(number: Number) -> tuple[Need, ...]:
-    """Return the requirements for the register to equal the expression: its needs, and that it did not wrap."""
+    """Return the requirements for the register of `number` to equal its expression: its needs, and that it did not
+    wrap.
+    """
     if not number.bits:
         return number.needs
     return tuple(dict.fromkeys((*number.needs, Need(number.expr, *limits(number.bits)))))

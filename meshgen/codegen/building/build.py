@@ -32,15 +32,16 @@ from meshgen.printable import bytes_apart
 from meshgen.reproducers import keep_reproducer
 
 FORMAT = 6  # version of the cache entries' format
-DIVISOR = 16  # bytes (chosen: buffers are aligned to more, and vector loads need no more)
-# registers per block, on every architecture from sm_80 on (CUDA C Programming Guide, "Compute Capabilities")
+DIVISOR = 16  # bytes of pointer alignment; chosen: all buffers are aligned to more, and vector loads need no more
+# registers that the threads of a block can have, on every architecture from sm_80 on (CUDA C Programming Guide,
+# "Compute Capabilities")
 MAX_REGISTERS = 65536
 
 Progress = Callable[[int, int, str], None]  # (kernels built so far, number of kernels, name of the last one)
 
 
 class Request(NamedTuple):
-    """A kernel to build. Parameters are (name, Triton type) in launch order, constants are (name, value)."""
+    """A kernel to build, with (name, Triton type) pairs in launch order, and constants as (name, value) pairs."""
 
     name: str
     text: str
@@ -56,7 +57,7 @@ class Request(NamedTuple):
         return tuple(name for name, kind in self.signature if kind.startswith("*"))
 
     def content(self, arch: str) -> dict[str, Any]:
-        """Return everything that decides the cubin, without names of the program; it is also the cache key."""
+        """Return everything that decides the cubin, without names of the program. It is also the cache key."""
         constants = dict(self.constants)
         text, names = canonical_source(self.text, self.entry, constants)
         return {
@@ -112,7 +113,7 @@ def parameters(text: str, entry: str) -> list[str]:
 def build_kernels(requests: Sequence[Request], archs: Sequence[str], cache_dir: Path | None = None, workers: int | None = None,
                   progress: Progress | None = None, warn: Callable[[Diagnostic], object] | None = None,
                   ) -> dict[tuple[str, str], BuiltKernel]:  # fmt: skip
-    """Build like `compile_kernels`, and check that every kernel can be launched.
+    """Build like `compile_kernels`, and check that the driver can launch every kernel.
 
     Raises:
         CodegenError: also MG0303, for each kernel that exceeds a launch limit.
@@ -131,11 +132,11 @@ def build_kernels(requests: Sequence[Request], archs: Sequence[str], cache_dir: 
 def compile_kernels(requests: Sequence[Request], archs: Sequence[str], cache_dir: Path | None = None, workers: int | None = None,
                     progress: Progress | None = None, warn: Callable[[Diagnostic], object] | None = None,
                     ) -> dict[tuple[str, str], BuiltKernel]:  # fmt: skip
-    """Build every request for every architecture (`sm_90`, ...); the result is in that order.
+    """Build every request for every architecture (`sm_90`, ...), in this order.
 
     Args:
-        cache_dir: default `MESHGEN_CACHE_DIR`, else the user's cache directory.
-        workers: number of compiler processes; default one per core.
+        cache_dir: default `MESHGEN_CACHE_DIR` or, if it is not set, the user's cache directory.
+        workers: number of compiler processes; default: one per core.
         progress: called for each kernel as it is ready.
         warn: called with MG0004 if the cache cannot be used.
     Raises:
@@ -153,16 +154,16 @@ def compile_kernels(requests: Sequence[Request], archs: Sequence[str], cache_dir
 def compile_each(requests: Sequence[Request], archs: Sequence[str], cache_dir: Path | None = None, workers: int | None = None,
                  progress: Progress | None = None, warn: Callable[[Diagnostic], object] | None = None,
                  ) -> tuple[dict[tuple[str, str], BuiltKernel], dict[tuple[str, str], Diagnostic]]:  # fmt: skip
-    """Build like `compile_kernels`, but return the compile errors (MG0302).
+    """Build like `compile_kernels`, but return the compile errors (MG0302) instead of raising them.
 
     Returns:
-        The built kernels and the diagnostics of the others, each by (kernel, architecture).
+        The built kernels, and the diagnostics of kernels that do not compile, both by (kernel, architecture).
     """
     _check_archs(archs, requests)
     cache = Cache(cache_dir)
     jobs = [(request, arch) for request in requests for arch in archs]
     keys = [key_of(format=FORMAT, versions=toolchain(a), **r.content(a)) for r, a in jobs]
-    # Equal kernels are built under the name of the first.
+    # Requests with equal cache keys are built only once, under the name of the first kernel.
     by_key = dict(zip(reversed(keys), reversed(jobs), strict=True))
     by_key = {key: by_key[key] for key in keys}
     built, faults = _built(by_key, cache, workers or os.cpu_count() or 1, progress)
@@ -177,7 +178,7 @@ def compile_each(requests: Sequence[Request], archs: Sequence[str], cache_dir: P
 def _built(
     jobs: Mapping[str, tuple[Request, str]], cache: Cache, workers: int, progress: Progress | None
 ) -> tuple[dict[str, BuiltKernel], dict[str, Diagnostic]]:
-    """Return the kernels by key, from the cache or compiled, and the diagnostics of those that do not compile."""
+    """Return the kernels by cache key, and the diagnostics of kernels that do not compile."""
     built: dict[str, BuiltKernel] = {}
     faults: dict[str, Diagnostic] = {}
 
@@ -211,7 +212,7 @@ def _built(
 
 
 def _cached(cache: Cache, key: str, request: Request, arch: str) -> BuiltKernel | None:
-    """Return the kernel from the cache, or None. Deletes a malformed entry."""
+    """Return the kernel from the cache, or None if the cache does not have it. Deletes a malformed entry."""
     if (entry := cache.get(key)) is None:
         return None
     kernel = built_kernel(*entry, request.entry, arch)
@@ -221,7 +222,9 @@ def _cached(cache: Cache, key: str, request: Request, arch: str) -> BuiltKernel 
 
 
 def _check_archs(archs: Sequence[str], requests: Sequence[Request]) -> None:
-    """Refuse unknown architectures, on which Triton's compiler would crash, and unsupported element types."""
+    """Raise errors for unknown architectures, on which Triton's compiler would crash, and for unsupported element
+    types.
+    """
     if faults := [fault for arch in archs for fault in architecture_faults(arch)]:
         raise UsageError(*faults)
     if unsupported := [
@@ -234,7 +237,7 @@ def _check_archs(archs: Sequence[str], requests: Sequence[Request]) -> None:
 
 
 def _unsupported_operations(request: Request, arch: str) -> list[str]:
-    """Return the f8 operations that the architecture does not support: f8E4M3FN values, and rounding to f8E5M2."""
+    """Return the f8 operations of a kernel that `arch` does not support: f8E4M3FN values, and rounding to f8E5M2."""
     if ARCHITECTURES[arch].has_f8:
         return []
     types = [kind for _, kind in request.signature]
@@ -279,7 +282,8 @@ def limit_faults(request: Request, arch: str, built: BuiltKernel) -> list[Diagno
     if built.shared > limit:
         needed, available = bytes_apart(built.shared, limit)
         texts.append(f"{needed} of shared memory per block, but {arch} has {available}")
-    needed = -(-built.regs // 8) * 8 * built.threads  # registers are allocated in units of eight
+    # The hardware allocates a warp's registers in units of eight per thread.
+    needed = -(-built.regs // 8) * 8 * built.threads
     if needed > MAX_REGISTERS:
         texts.append(f"{built.regs} registers x {built.threads} threads = {needed}, but a block has {MAX_REGISTERS}")
     hint = f"it was built with num_warps={request.num_warps}, num_stages={request.num_stages}"
@@ -287,17 +291,14 @@ def limit_faults(request: Request, arch: str, built: BuiltKernel) -> list[Diagno
 
 
 def toolchain(arch: str) -> dict[str, str]:
-    """Return the versions that decide the cubin, without importing Triton.
-
-    Raises MissingError if it is not installed.
-    """
+    """Return the versions of the tools that decide the cubin. Raises MissingError if Triton is not installed."""
     tool = _tool_of(arch)
     return _versions(tool, os.environ.get(_variable_of(tool), ""))
 
 
 @functools.cache
 def assembled_architectures(arch: str) -> tuple[str, ...]:
-    """Return the architectures that meshgen and the ptxas for `arch` support, or none if ptxas lists none."""
+    """Return the architectures that both meshgen and the ptxas for `arch` support, or none if ptxas does not list any."""
     help_text = subprocess.run([_binary(_tool_of(arch)), "--help"], capture_output=True, text=True, check=False).stdout
     supported = {*re.findall(r"'(sm_\d+)'", help_text)}
     return tuple(name for name in ARCHITECTURES if name in supported)
@@ -336,7 +337,7 @@ def _versions(tool: str, path: str) -> dict[str, str]:
 
 
 def _triton() -> Path:
-    """Return the folder of Triton. An import would take longer than most compilations. Raises MissingError MG0602."""
+    """Return Triton's folder. An import takes longer than most compilations. Raises MissingError MG0602 without Triton."""
     spec = importlib.util.find_spec("triton")
     if spec is None or not spec.submodule_search_locations:
         raise MissingError(Diagnostic("MG0602", "Triton is not installed", hint=install_line("triton")))

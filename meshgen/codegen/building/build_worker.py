@@ -1,8 +1,8 @@
 """The compiler process: reads one JSON request per line, writes one JSON reply per line.
 
-Triton and ptxas write to stdout and stderr below Python. Both are redirected to a file, and replies go to a private
-copy of stdout. The source of a kernel comes with the request and is read from nowhere else. The process ends when its
-input ends. It then removes its working directory, because its parent may have been killed.
+Triton and ptxas write to the file descriptors of stdout and stderr. Both are redirected to a file, and replies go to a
+private copy of stdout. The source of a kernel comes with the request and is never read from a file. The process ends
+when its input ends. It then removes its working directory, because its parent may have been killed.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def _compile(request: dict[str, Any]) -> dict[str, Any]:
     }
     source = ASTSource(kernel, signature, constexprs=constants, attrs=hints)
     target = GPUTarget("cuda", int(request["arch"].removeprefix("sm_")), 32)
-    # Source lines go into the PTX, not into the cubin.
+    # Triton puts source lines into the PTX, not into the cubin.
     options = request["options"] | {"ptx_options": "-suppress-debug-info"}
     settings: Any = knobs.runtime
     settings.add_stages_inspection_hook = hook = _Hook(request.get("assembled", True))
@@ -98,16 +98,16 @@ def _compile(request: dict[str, Any]) -> dict[str, Any]:
 
 
 class _Hook:
-    """Triton's hook on compilation stages: ptxas assembles the portable PTX, or nothing unless `assembled`."""
+    """Triton's hook on compilation stages. It makes ptxas assemble the portable PTX, or skips ptxas unless `assembled`."""
 
     def __init__(self, assembled: bool) -> None:
         self._assembled = assembled
         self.ptx = ""
 
     def __call__(self, *pipeline: Any) -> tuple[str, str] | None:
-        """Replace the stages. `pipeline` is (backend, stages by name, ...).
+        """Replace Triton's compilation stages. `pipeline` is (backend, stages by name, ...).
 
-        Newer versions of Triton also call the hook without arguments, to get its cache key.
+        Newer versions of Triton also call the hook without arguments, to get the hook's cache key.
         """
         if not pipeline:
             return _Hook.__name__, _Hook.__name__
@@ -125,7 +125,10 @@ class _Hook:
 
 
 def _load(text: str) -> types.ModuleType:
-    """Load the source as a module. Triton reads the text back with `inspect`, which finds its lines in `linecache`."""
+    """Load the source as a module.
+
+    Triton reads the source text back with `inspect`, which finds the lines in `linecache`.
+    """
     name = f"meshgen_kernel_{hashlib.sha256(text.encode()).hexdigest()}"
     if name not in sys.modules:
         module = types.ModuleType(name)
@@ -135,7 +138,8 @@ def _load(text: str) -> types.ModuleType:
         try:
             exec(compile(text, file, "exec"), module.__dict__)
         except BaseException:
-            del sys.modules[name]  # A second request for it fails in the same way.
+            # Remove the broken module, so that a second request for the same kernel fails in the same way.
+            del sys.modules[name]
             raise
     return sys.modules[name]
 

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from meshgen.codegen.building.cubin import has_kernel, read_resources
 
-WARP = 32  # threads (PTX ISA 8.7, "WARP_SZ")
+WARP = 32  # threads of a warp (PTX ISA 8.7, "WARP_SZ")
 _COUNTS = ("regs", "stack_bytes", "spill_bytes")
 
 
@@ -20,12 +20,12 @@ class BuiltKernel:
         ptx: the PTX that the cubin was assembled from, in the form of `ptx_text.portable_ptx`.
         regs: registers per thread.
         spill_bytes: bytes of spill stores and loads per thread, as reported by ptxas.
-        stack_bytes: stack frame per thread.
+        stack_bytes: bytes of stack frame per thread.
         shared: bytes of dynamic shared memory per block.
         threads: threads per block; the compiler may have changed `num_warps`.
-        instructions: counts by mnemonic, see `cubin.Resources`.
+        instructions: instruction counts by mnemonic, see `cubin.Resources`.
         metadata: Triton's launch metadata (scratch sizes, cluster, ...).
-        seconds: compile time, also if the kernel came from the cache.
+        seconds: compile time, even if the kernel came from the cache.
     """
 
     cubin: bytes
@@ -44,7 +44,7 @@ class BuiltKernel:
 
 
 def describe(reply: dict[str, Any], arch: str) -> tuple[bytes, dict[str, Any]]:
-    """Convert the reply of a compiler process to a cache entry: cubin and PTX in one byte string, and a description."""
+    """Convert the reply of a compiler process to a cache entry: (cubin and PTX in one byte string, description)."""
     cubin, metadata = base64.b64decode(reply["cubin"]), reply["metadata"]
     resources = read_resources(cubin, metadata["name"])
     spills = reply["spill_bytes"]
@@ -63,7 +63,10 @@ def describe(reply: dict[str, Any], arch: str) -> tuple[bytes, dict[str, Any]]:
 def built_kernel(
     code: bytes, description: dict[str, Any], entry: str, arch: str, *, cached: bool = True
 ) -> BuiltKernel | None:
-    """Return the described kernel, or None if the description is malformed or is of another kernel than `entry`."""
+    """Return the kernel that `description` describes.
+
+    Returns None if the description is malformed, or describes a kernel other than `entry`.
+    """
     fields = {"arch", "cubin_bytes", "instructions", "metadata", "seconds", *_COUNTS}
     if set(description) != fields or description["arch"] != arch or type(description["cubin_bytes"]) is not int:
         return None

@@ -30,7 +30,10 @@ _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
 def default_directory() -> Path | None:
-    """Return `MESHGEN_CACHE_DIR`, else the platform's cache directory, or None if the user has no home directory."""
+    """Return `MESHGEN_CACHE_DIR` if it is set, otherwise the platform's cache directory.
+
+    Returns None if the user has no home directory.
+    """
     if chosen := os.environ.get(VARIABLE):
         return Path(chosen)
     try:
@@ -52,7 +55,7 @@ def key_of(**parts: Any) -> str:
 
 
 class Cache:
-    """The entries below a directory, which is created on demand.
+    """Cache entries in files below a directory, which is created on demand.
 
     An unusable directory disables the cache; the build continues.
 
@@ -70,7 +73,7 @@ class Cache:
             self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             distrust = _distrust(self.directory)
             self.directory = self.directory.resolve()
-        except (OSError, RuntimeError) as error:  # RuntimeError: a loop of symbolic links
+        except (OSError, RuntimeError) as error:  # Path resolution raises RuntimeError for a loop of symbolic links.
             self._give_up(_reason(error))
         else:
             if distrust:
@@ -83,7 +86,7 @@ class Cache:
         self.directory = None
 
     def get(self, key: str) -> tuple[bytes, dict[str, Any]] | None:
-        """Return an entry's code and description, or None without a valid entry."""
+        """Return the code and the description of the entry `key`, or None without a valid entry."""
         if self.directory is None:
             return None
         path = _entry_path(self.directory, key)
@@ -99,7 +102,7 @@ class Cache:
         return entry
 
     def put(self, key: str, code: bytes, description: dict[str, Any]) -> None:
-        """Store an entry. If several processes write it, the last one wins, with the same bytes."""
+        """Store an entry. If several processes write it, the last one wins. All of them write the same bytes."""
         if self.directory is None:
             return
         rest = json.dumps({"key": key, "description": description}, sort_keys=True).encode() + b"\n" + code
@@ -128,17 +131,17 @@ def _entry_path(directory: Path, key: str) -> Path:
 
 
 def _mark_used(path: Path) -> None:
-    """Record the use of a file in its modification time, at most once a day."""
+    """Set the modification time of a file to now, at most once a day. It records the last use of the entry."""
     with contextlib.suppress(OSError):
         if time.time() - path.stat().st_mtime > _DAY:
             os.utime(path)
 
 
 def _delete_unused(folder: Path) -> None:
-    """Delete the files that were unused for long; failures are ignored.
+    """Delete the files that were not used for `_UNUSED` seconds. Failures are ignored.
 
-    The scan runs at most once a day: the modification time of the folder is that of the last scan, or of a new
-    subfolder.
+    The scan runs at most once a day: the modification time of the folder is the time of the last scan, or of the
+    creation of a subfolder.
     """
     now = time.time()
     with contextlib.suppress(OSError):
@@ -160,11 +163,11 @@ def _files(folder: Path) -> Iterator[os.DirEntry[str]]:
 
 
 def _distrust(directory: Path) -> str:
-    """Return why a directory is not private, or "" if it is.
+    """Return the reason why a directory is not private, or "" if it is private.
 
-    Reasons are another owner, write access for others, and a symbolic link on the path that another user created.
+    Reasons are another owner, write access for other users, and a symbolic link on the path that another user created.
     """
-    if sys.platform == "win32":  # user profiles are private there
+    if sys.platform == "win32":  # On Windows, only the user can write to the user's profile, which contains the cache.
         return ""
     user = os.geteuid()
     for link in (path for path in (directory, *directory.parents) if path.is_symlink()):
@@ -182,7 +185,7 @@ def _read_own(path: Path) -> bytes:
     """Return the content of a regular file that belongs to this user and that no other user may write to.
 
     Raises:
-        OSError: any other file.
+        OSError: the path is any other file, or cannot be read.
     """
     if sys.platform == "win32":
         return path.read_bytes()
@@ -194,7 +197,7 @@ def _read_own(path: Path) -> bytes:
 
 
 def _decoded(key: str, content: bytes) -> tuple[bytes, dict[str, Any]] | None:
-    """Return the code and description of an entry, or None if it is damaged or has another key."""
+    """Return the code and the description in `content`, or None if the entry is damaged or has a key other than `key`."""
     digest, _, rest = content.partition(b"\n")
     if digest != hashlib.sha256(rest).hexdigest().encode():
         return None

@@ -1,12 +1,12 @@
-"""Choice of the candidate (tile) to ship for each kernel: the first whose build has no fault.
+"""Choice of the candidate (tile) to ship for each kernel: the first candidate whose build has no fault.
 
-Candidates are built in the order of `candidate_sources`: the measured tile, then by predicted time. A measured tile may
-spill, because its measured time includes that.
+Candidates are built in the order of `candidate_sources`: first the measured tile, then by predicted time. A measured
+tile may spill registers, because its measured time includes the spills.
 
 The register use of a tile is known only after it is built with its epilogue. Further candidates are built only for a
 kernel with a fault: it spills registers, exceeds a device limit, or does not use tensor cores or asynchronous copies
-although its GEMMs could. If all candidates have faults, the one that spills least is shipped; ties go to the one that
-misses fewest of these instructions. Candidates that do not compile are dropped.
+although its GEMMs could. If all candidates have faults, the candidate with the fewest spills is shipped or, among
+equals, the one that misses the fewest of these instructions. Candidates that do not compile are dropped.
 """
 
 from __future__ import annotations
@@ -28,9 +28,10 @@ from meshgen.ops.dot_dims import is_depthwise
 if TYPE_CHECKING:
     from meshgen.codegen.building.build import Progress
 
-WARPS_OF_A_BLOCK = (1, 2, 4, 8, 16, 32)  # up to the limit of 1,024 threads per block
-_WARPS = "warps"  # The field of a measured tile with the number of warps, if only that was tuned.
-_MAX_WARPS = 16  # chosen: a block of more warps takes half of a multiprocessor's threads
+WARPS_OF_A_BLOCK = (1, 2, 4, 8, 16, 32)  # warps per block that are tried, up to the limit of 1,024 threads per block
+# The field of a measured tile that holds the number of warps, for kernels of which only this number was tuned.
+_WARPS = "warps"
+_MAX_WARPS = 16  # most warps per block; chosen: a block with more warps takes half of a multiprocessor's threads
 # Candidates to build for a kernel without spills that misses instructions (chosen: each costs one compilation).
 _MAX_TRIALS_FOR_SPEED = 3
 # Instructions that copy to shared memory asynchronously; see `cubin.Resources`.
@@ -41,18 +42,18 @@ TENSOR_CORE_DTYPES = (
     "i8",
     "f8E4M3FN",
     "f8E5M2",
-)  # Operand types that tensor cores support at any precision setting.
+)  # Operand types that tensor cores multiply at any precision setting.
 
-Binaries = dict[tuple[str, str], BuiltKernel]  # by kernel and architecture
+Binaries = dict[tuple[str, str], BuiltKernel]  # built kernels by (kernel name, architecture)
 
 
 def candidate_sources(name: str, body: Graph, mesh: Mesh, target: str,
                       measured: Mapping[str, Any] | None = None) -> Iterator[KernelSource]:  # fmt: skip
-    """Generate the kernel of a body with each candidate on demand, in build order.
+    """Yield the source of a kernel for each candidate, generated on demand, in build order.
 
     Args:
-        measured: the tile that was measured to be fastest; it comes first if it is a candidate. The others follow by
-            predicted time.
+        measured: the tile that was measured to be fastest. If it is a candidate, it comes first. Other candidates
+            follow by predicted time.
     Raises:
         CodegenError: MG0301, for every op or type that kernels do not support.
     """
@@ -69,17 +70,17 @@ def candidate_sources(name: str, body: Graph, mesh: Mesh, target: str,
 
 
 def with_warps(source: KernelSource, warps: int) -> KernelSource:
-    """Return the same kernel with another number of warps per block, which is recorded in its tile."""
+    """Return the same kernel with `warps` warps per block, which are also recorded in its tile."""
     return replace(source, num_warps=warps, tile={**source.tile, _WARPS: warps})
 
 
 @dataclass(frozen=True)
 class _Candidate:
-    """A source with its binary per architecture.
+    """A source with its binary for each architecture.
 
     Attributes:
-        limits: reasons why some architecture cannot launch it.
-        multiplies: whether its operands have types that tensor cores support.
+        limits: reasons why some architecture cannot launch the binary.
+        multiplies: whether the kernel's GEMMs have operand types that tensor cores support.
     """
 
     source: KernelSource
@@ -89,9 +90,10 @@ class _Candidate:
 
     @property
     def faults(self) -> tuple[int, int, int]:
-        """The faults to compare candidates by: exceeded limits, spilled bytes per thread, missing instructions.
+        """Return the faults by which candidates are compared: exceeded limits, spilled bytes per thread, missing
+        instructions.
 
-        Only limits count for a measured tile.
+        For a measured tile, only the limits are faults.
         """
         if self.source.is_measured:
             return len(self.limits), 0, 0
@@ -118,19 +120,20 @@ def multiplies_tiles(body: Graph) -> bool:
 def build_best(bodies: Mapping[str, Graph], candidates: Callable[[str], Iterator[KernelSource]], archs: Sequence[str],
                progress: Progress | None = None, warn: Callable[[Diagnostic], object] | None = None,
                ) -> tuple[dict[str, KernelSource], Binaries]:  # fmt: skip
-    """Build and choose the source of each kernel.
+    """Build candidates for each kernel and choose one.
 
     Args:
-        candidates: yields the sources to choose from by kernel name, fastest predicted first; consumed on demand.
+        candidates: for each kernel name, an iterator over the sources to choose from, the fastest predicted first.
         progress, warn: as for `build.compile_kernels`, called once per round of candidates.
     Returns:
         The source to ship of each kernel, and its binary for each architecture.
     Raises:
         CodegenError, UsageError, MissingError: as `build.build_kernels`; MG0302 if no candidate compiles, MG0303 if
-            none of those that compile can be launched.
+            none of the candidates that compile can be launched.
     """
     best: dict[str, _Candidate] = {}
-    refused: dict[str, list[Diagnostic]] = {}  # diagnostics of the compiler
+    # for each kernel, the compiler's diagnostics of the candidates that do not compile
+    refused: dict[str, list[Diagnostic]] = {}
     remaining = {name: _with_more_warps(candidates(name)) for name in bodies}
     tried = dict.fromkeys(bodies, 0)
     while remaining:
@@ -158,7 +161,7 @@ def build_best_of_each(bodies: Mapping[str, Graph], candidates: Callable[[str, s
     """Build and choose like `build_best`, separately for each architecture.
 
     Args:
-        candidates: called with the kernel and the architecture.
+        candidates: returns the iterator over sources, given the kernel name and the architecture.
     Returns:
         The source and the binary, each by (kernel, architecture).
     """
@@ -175,7 +178,7 @@ def _for(candidates: Callable[[str, str], Iterator[KernelSource]], arch: str, na
 
 
 def _with_more_warps(sources: Iterator[KernelSource]) -> Iterator[KernelSource]:
-    """Yield the sources. A single source is followed by variants with more warps, whose threads hold fewer elements."""
+    """Yield `sources`. If there is only one, also yield variants with more warps, whose threads hold fewer elements."""
     first = next(sources)
     yield first
     if (second := next(sources, None)) is None:
@@ -186,7 +189,7 @@ def _with_more_warps(sources: Iterator[KernelSource]) -> Iterator[KernelSource]:
 
 
 def _should_continue(best: _Candidate, tried: int) -> bool:
-    """Whether another candidate should be built."""
+    """Whether to build another candidate after `tried` candidates, of which `best` is the best."""
     limits, spilled, missed = best.faults
     return bool(limits or spilled or (missed and tried < _MAX_TRIALS_FOR_SPEED))
 

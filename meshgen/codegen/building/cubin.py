@@ -19,8 +19,9 @@ _OPCODES = {
     0x983: "LDL", 0x387: "STL", 0x987: "STL", 0x918: "NOP",
 }  # fmt: skip
 _SECTION = struct.Struct("<IIQQQQIIQQ")
-_FRAME_SIZE, _REGISTER_COUNT = 0x11, 0x2F  # attributes of `.nv.info`; the value of both is (symbol, number)
-_SIZED = 0x04  # attribute format: a 16-bit size, then that many bytes
+# Attribute numbers in `.nv.info`. The value of both attributes is (symbol, number).
+_FRAME_SIZE, _REGISTER_COUNT = 0x11, 0x2F
+_SIZED = 0x04  # Attribute format in `.nv.info`: a 16-bit size, followed by a value of that many bytes.
 
 
 class Resources(NamedTuple):
@@ -49,7 +50,7 @@ def read_resources(cubin: bytes, entry: str) -> Resources:
     padding = counts.pop("NOP", 0)
     named = {name: counts[name] for name in sorted(set(_OPCODES.values())) if counts[name]}
     named["total"] = len(code) // 16 - padding
-    # The table also has the attributes of device functions, which are at most as large as the kernel's.
+    # The table also lists device functions, whose values are at most as large as those of the kernel that calls them.
     return Resources(_largest(attributes, _REGISTER_COUNT), _largest(attributes, _FRAME_SIZE), named)
 
 
@@ -76,12 +77,14 @@ def sections(elf: bytes) -> Iterator[tuple[str, bytes]]:
     table = elf[names[4] : names[4] + names[5]]
     for header in headers:
         name = table[header[0] : table.index(b"\0", header[0])].decode()
-        if header[1] not in (0, 8):  # SHT_NULL and SHT_NOBITS
+        if header[1] not in (0, 8):  # sections of types SHT_NULL and SHT_NOBITS have no bytes in the file
             yield name, elf[header[4] : header[4] + header[5]]
 
 
 def _attributes(section: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yield the (attribute, value) pairs of a `.nv.info` section; attributes without a sized value are skipped."""
+    """Yield the (attribute, value) pairs of a `.nv.info` section. Attributes of other formats than `_SIZED` are
+    skipped.
+    """
     offset = 0
     while offset + 4 <= len(section):
         layout, kind, size = struct.unpack_from("<BBH", section, offset)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-# The file name of the kernel's source. It does not contain the kernel's name, so equal code has equal text.
+# The name of the source file in the PTX. It does not contain the kernel's name, so that equal code has equal text.
 SOURCE = "kernel.py"
 _COMMENT = re.compile(r"[ \t]*//[^\n]*")
 _FILE = re.compile(r'^\s*\.file\s+(\d+)\s+"([^"]*)"[^\n]*\n', re.M)
@@ -16,7 +16,7 @@ _SECTION = re.compile(r"^\s*\.section\s+\.debug_\w+\s*\{[^{}]*\}[^\n]*\n", re.M)
 _LABEL = re.compile(r"^\$L__(?:tmp|func_begin|func_end|info_string)\d*:[ \t]*\n", re.M)
 _LOC = re.compile(r"^\s*\.loc\s+(\d+)\s+(\d+)\s+(\d+)([^\n]*)\n", re.M)
 _INLINED = re.compile(r"inlined_at\s+(\d+)\s+(\d+)\s+(\d+)")
-Place = tuple[int, int, int]  # (file, line, column)
+Place = tuple[int, int, int]  # a source location: (file number, line, column)
 
 
 def portable_ptx(text: str) -> str:

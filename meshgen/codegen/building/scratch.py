@@ -1,4 +1,4 @@
-"""Private temporary directories that are removed however the process ends."""
+"""Private temporary directories that are removed even if the process is killed (by a later process)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Scratch:
 
 
 def remove_abandoned() -> None:
-    """Remove the directories of killed processes of this user."""
+    """Remove the scratch directories that killed processes of this user left behind."""
     import shutil
 
     try:
@@ -32,5 +32,5 @@ def remove_abandoned() -> None:
             if (lock := lock_of(path)) is not None:
                 shutil.rmtree(path, ignore_errors=True)
                 os.close(lock)
-    except OSError:  # The folder of temporary files is missing or cannot be listed.
+    except OSError:  # The directory for temporary files is missing or cannot be listed.
         return

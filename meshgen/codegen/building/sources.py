@@ -1,4 +1,4 @@
-"""The parts of a `triton_source.KernelSource` that building and packaging read."""
+"""Interfaces to the fields of a `triton_source.KernelSource` that building and packaging read."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 
 class Source(Protocol):
-    """The fields that building a kernel needs."""
+    """Interface to the fields of a kernel source that building needs."""
 
     @property
     def text(self) -> str: ...
@@ -24,7 +24,7 @@ class Source(Protocol):
 
 
 class LaunchedSource(Source, Protocol):
-    """The fields that building and launching a kernel need."""
+    """Interface to the fields of a kernel source that building and launching need."""
 
     @property
     def grid(self) -> Sequence[int]: ...

@@ -18,8 +18,8 @@ from typing import Any
 
 from meshgen.codegen.building.scratch import Scratch
 
-SECONDS_PER_KERNEL = 600.0  # chosen: far longer than any compilation, so only a compiler that hangs is stopped
-# A user's settings of Triton and LLVM (dumps, overrides, debugging, plugins) must not affect builds.
+SECONDS_PER_KERNEL = 600.0  # seconds; chosen: far longer than any compilation, so only a compiler that hangs is stopped
+# Environment variables of Triton and LLVM (dumps, overrides, debugging, plugins) that must not affect builds.
 _COMPILER_PREFIXES = ("TRITON_", "LLVM_", "MLIR_", "NVPTX_", "PTXAS_", "DISABLE_", "ALLOW_", "USE_IR_")
 _INHERITED_VARIABLES = ("TRITON_PTXAS_PATH", "TRITON_PTXAS_BLACKWELL_PATH")
 _idle: list[Worker] = []
@@ -30,7 +30,7 @@ Reply = dict[str, Any]
 
 
 class Worker:
-    """A compiler process."""
+    """A compiler process and its scratch directory."""
 
     def __init__(self) -> None:
         self._scratch = Scratch()
@@ -44,7 +44,7 @@ class Worker:
             "TRITON_CACHE_DIR": os.path.join(scratch_path, "cache"),
             "TRITON_ALWAYS_COMPILE": "1",
             "TRITON_DUMP_PTXAS_LOG": "1",
-            "TRITON_STORE_BINARY_ONLY": "1",  # intermediate forms are not stored
+            "TRITON_STORE_BINARY_ONLY": "1",  # Triton does not store intermediate forms.
         }
         self._process = subprocess.Popen(
             [sys.executable, "-m", "meshgen.codegen.building.build_worker"],
@@ -52,7 +52,10 @@ class Worker:
         )  # fmt: skip
 
     def compile(self, request: dict[str, Any]) -> Reply:
-        """Return the worker's reply, or `{"error": ...}` if it died or was stopped after `SECONDS_PER_KERNEL`."""
+        """Send a request to the process, and return its reply.
+
+        The reply is `{"error": ...}` if the process died or was stopped after `SECONDS_PER_KERNEL`.
+        """
         assert self._process.stdin and self._process.stdout
         timer = threading.Timer(SECONDS_PER_KERNEL, self._process.kill)
         timer.start()
@@ -85,7 +88,7 @@ class Worker:
 
 
 def compile_all(requests: Sequence[dict[str, Any]], workers: int, done: Callable[[int, Reply], None]) -> None:
-    """Compile all requests; `done(index, reply)` is called for each as it completes, one call at a time."""
+    """Compile all requests. Calls `done(index, reply)` as each request completes, never from two threads at a time."""
     pending: queue.SimpleQueue[int] = queue.SimpleQueue()
     for index in range(len(requests)):
         pending.put(index)
@@ -139,7 +142,7 @@ def close_all() -> None:
 
 
 def _forget() -> None:
-    """Forget the workers in a forked child, which must not talk to its parent's workers."""
+    """Forget the workers in a forked child process, which must not communicate with the workers of its parent."""
     _idle.clear()
     _living.clear()
 

@@ -1,4 +1,6 @@
-"""Writer of a module with several entry functions: the members of each function's module, equal members stored once."""
+"""Writer of a module file with several entry functions. Each function's module is included, and equal members are
+stored once.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from meshgen.runtime.module_file.limits import beyond, name_faults, over, refuse
 
 
 def entries_members(name: str, held: Mapping[str, Mapping[str, bytes]]) -> dict[str, bytes]:
-    """Return the members of the file; `held` are the members of each entry function's module.
+    """Return the members of the file. `held` maps each entry function to the members of its module.
 
     Raises ModuleError MG0504.
     """
@@ -25,10 +27,11 @@ def entries_members(name: str, held: Mapping[str, Mapping[str, bytes]]) -> dict[
 
 
 def distinct_members(folder: str, held: list[Mapping[str, bytes]], taken: frozenset[str] = frozenset()) -> tuple[dict[str, bytes], list[dict[str, str]]]:  # fmt: skip
-    """Return each distinct member of several modules once, as `folder/NN/member` of the first module that has it.
+    """Return the distinct members of several modules, as `folder/NN/member`, where NN is the first module with the
+    member.
 
     Args:
-        taken: digests of members that are in the file anyway.
+        taken: digests of members that the file contains anyway.
     Returns:
         The distinct members, and for each module the digests of its members by name.
     """
@@ -44,5 +47,5 @@ def distinct_members(folder: str, held: list[Mapping[str, bytes]], taken: frozen
 
 
 def digest(content: bytes) -> str:
-    """Return the SHA-256 in hexadecimal, as in manifests."""
+    """Return the SHA-256 of `content` in hexadecimal, as used in manifests."""
     return hashlib.sha256(content).hexdigest()

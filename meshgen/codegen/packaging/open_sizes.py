@@ -1,4 +1,4 @@
-"""Writer of a program with symbolic sizes: its text, and a module for each combination of sizes that was compiled."""
+"""Writer of a program with symbolic sizes: the program's text, and a module for each compiled combination of sizes."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ Array = np.ndarray[Any, Any]
 
 def open_members(program: OpenProgram, text: str, held: Mapping[Sizes, Mapping[str, bytes]],
                  weights: Mapping[str, Array]) -> dict[str, bytes]:  # fmt: skip
-    """Return the members of the file; `held` are the members of each specialization.
+    """Return the members of the file. `held` lists the members of each specialization (combination of sizes).
 
-    Equal ones are stored once. Raises ModuleError MG0504.
+    Equal members are stored once. Raises ModuleError MG0504.
     """
     for fault in name_faults([program.name, *program.axes, *(argument.name for _, argument in program.signature)]):
         raise beyond(program.name, fault)

@@ -36,10 +36,10 @@ if TYPE_CHECKING:
     from meshgen.codegen.building.built import BuiltKernel
 
 Array = np.ndarray[Any, Any]
-Names = tuple[Sequence[str], Sequence[str]]  # names of arguments and of results
+Names = tuple[Sequence[str], Sequence[str]]  # (names of arguments, names of results)
 
 
-Forms = Mapping[tuple[str, str], LaunchedSource]  # by kernel and architecture
+Forms = Mapping[tuple[str, str], LaunchedSource]  # sources by (kernel name, architecture)
 
 
 def write_module(path: str | Path, module: Module, plan: Schedule, *, sources: Mapping[str, LaunchedSource] | None = None,
@@ -121,7 +121,7 @@ def module_members(module: Module, plan: Schedule, *, sources: Mapping[str, Laun
 def parts_members(module: Module, parts: Sequence[Mapping[str, bytes]], *, stages: Mapping[str, str],
                   resources: Mapping[str, Content], report: Mapping[str, Any],
                   call: Signature | None = None, decisions: Mapping[str, bytes] | None = None) -> dict[str, bytes]:  # fmt: skip
-    """Return the members of a program on several meshes. Each part (`module_members`) has a folder of its own."""
+    """Return the members of a program on several meshes. Each part (`module_members`) has a separate folder."""
     members = code_members({}, stages)
     for index, part in enumerate(parts):
         members |= {f"parts/{index:02}/{name}": content for name, content in part.items()}
@@ -142,7 +142,7 @@ def parts_members(module: Module, parts: Sequence[Mapping[str, bytes]], *, stage
 
 
 def write_plans(path: str | Path, module: Module, plans: Sequence[Schedule]) -> None:
-    """Write a program with the schedule of every mesh; kernels are included as bodies only, and no stages."""
+    """Write a program with the schedule of every mesh. Kernels are included only as bodies, and stages are omitted."""
     if module.parts:
         pairs = zip(module.parts, plans, strict=True)
         named = part_names(module)
@@ -187,14 +187,14 @@ def _toolchains(built: Mapping[tuple[str, str], BuiltKernel]) -> dict[str, dict[
 
 
 def form_member(name: str, arch: str) -> str:
-    """Return the name of the member with a kernel's source for one architecture."""
+    """Return the name of the member that stores a kernel's source for one architecture."""
     return f"kernels/{name}.{arch}.py"
 
 
 def kernel_entry(
     name: str, source: LaunchedSource | None, binaries: Mapping[tuple[str, str], Binary], forms: Forms | None = None
 ) -> Kernel:
-    """Return a kernel's launch configuration, or an empty one for a kernel without source."""
+    """Return a kernel's launch configuration for the manifest. It is empty for a kernel without source."""
     if source is None:
         return Kernel()
     form, others = form_of_source(f"kernels/{name}.py", source), forms or {}
@@ -220,7 +220,7 @@ def _param(kind: str, what: Any) -> Param:
 
 
 def signature_names(word: str, values: Sequence[Value]) -> list[str]:
-    """Return the names of arguments or results; values without a name, or with a duplicate one, are numbered."""
+    """Return the names of arguments or results (`word`). Values without a name, or with a duplicate one, are numbered."""
     used = {value.name for value in values}
     names: dict[str, None] = {}
     for index, value in enumerate(values):
@@ -235,7 +235,7 @@ def _names(module: Module) -> Names:
 
 
 def part_names(module: Module) -> list[Names]:
-    """Return the names of the arguments and results of each part, as they are in the entire program."""
+    """Return the names of the arguments and results of each part. They are the names used in the entire program."""
     ins, outs = _names(module)
     return [([ins[n] for n in inputs], [outs[n] for n in outputs]) for _, inputs, outputs in parts_of(module)]
 

@@ -25,8 +25,7 @@ from meshgen.ir.group_calls import VARIADIC
 from meshgen.ops.classes import REGROUPING
 
 # Largest number of operands that may need a copy kernel before a group call. chosen: with one copy, the group call has
-# as
-# many kernels as the packed message.
+# as many kernels as the packed message.
 _MAX_COPIED_OPERANDS = 1
 
 

@@ -30,8 +30,7 @@ from meshgen.ops.classes import ARRANGING, COMMUNICATING, LOCAL_OPS, NESTS, REDU
 from meshgen.ops.live import without_dead
 
 # Ops that are linear in all of their complex operands, or that only move elements. The pass applies such an op to the
-# real
-# parts and to the imaginary parts separately.
+# real parts and to the imaginary parts separately.
 _BY_PARTS = (
     ARRANGING | TAKING | LOCAL_OPS | {"add", "subtract", "negate", "select", "dynamic_update_slice", "mask_padding"}
 )

@@ -1,6 +1,4 @@
-"""Work of attention kernels and their gradients: the operations of their decomposition, without blocks that a mask
-skips.
-"""
+"""Work of attention kernels and their gradients: the operations of the decomposed op, minus blocks that a mask skips."""
 
 from __future__ import annotations
 
@@ -20,17 +18,17 @@ from meshgen.ops.composites import decomposed
 from meshgen.ops.factors import FORWARD, KEYS
 from meshgen.ops.precision import TF32, multiplied_as
 
-_HALVES = 2  # bf16 matmuls that replace one f32 matmul: one each for the upper and the lower half of the mantissa
+_HALVES = 2  # bf16 matmuls that replace one f32 matmul: one for the upper and one for the lower half of the mantissa
 _KEYS_OF_A_TILE = 64  # keys per main loop iteration of an attention kernel
 
 
 @dataclass(frozen=True)
 class Work:
-    """Work of a node.
+    """How a kernel executes the operations of a node.
 
     Attributes:
-        share: the fraction of its operations that the kernel executes.
-        multiplied: the number format in which a matmul multiplies, if its precision does not determine it.
+        share: the fraction of the node's operations that the kernel executes.
+        multiplied: the number format in which a matmul multiplies, if the node's precision does not determine it.
     """
 
     share: float = 1.0
@@ -66,7 +64,7 @@ def _is_split(dot: Node, inside: Graph, node: Node, body: Graph) -> bool:
 
 
 def attention_share(node: Node, body: Graph) -> float:
-    """Return the fraction of the scores that remain if the kernel skips blocks by position."""
+    """Return the fraction of the scores that the kernel computes after skipping blocks that a position mask excludes."""
     loops, table = Loops.of(node), table_of(node)
     positions = Positions(node, table, body.index.producers.get, lambda axes: ex.variable("_".join(axes), 2))
     names = [
@@ -105,7 +103,7 @@ def _inside(mask: Mask, n: Var, m: Var) -> float:
 
 
 def _numbers(expr: Expr, rows: np.ndarray) -> np.ndarray:
-    """Return the value of an expression over one variable for each value in `rows`."""
+    """Return the values of `expr`, an expression over one variable, for all variable values in `rows`."""
     total = np.full_like(rows, expr.const)
     for atom, factor in expr.terms:
         if isinstance(atom, Var):

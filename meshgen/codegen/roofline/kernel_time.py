@@ -42,11 +42,10 @@ def device_of(target: str) -> Device:
 
 
 def kernel_bytes(body: Graph) -> int:
-    """Return the bytes that one launch moves. It reads every operand once, or more often if rows are long, and writes
-    every result once.
+    """Return the bytes per device that one launch reads and writes.
 
-    A lookup or slice reads only as much of its operand as it returns (`read_bytes`). An in-place update writes only its
-    window.
+    It reads every operand once, or more often if rows are long, and writes every result once. A lookup or slice reads
+    only as much of its operand as it returns (`read_bytes`). An in-place update writes only its window.
     """
     return sum(value.type.nbytes for value in written(body)) + repeated_bytes(body) + read_bytes(body)
 
@@ -73,13 +72,13 @@ def kernel_seconds(body: Graph, target: str) -> float:
 
 
 def _longer(node: Node, body: Graph) -> float:
-    """Return the fraction by which a GEMM takes longer because of the memory layout of its operands."""
+    """Return the relative increase of a GEMM's time that the memory layout of its operands causes."""
     sides = (0, 1) if node.op in DOTS else ()
     return sum(longer_share(node, side) for side in sides if node.operands[side] in body.inputs)
 
 
 def _seconds_together(body: Graph, device: Device) -> float:
-    """Return the time in seconds of several GEMMs in one launch with a common tile, or 0 for other bodies."""
+    """Return the predicted seconds of several GEMMs in one launch with a common tile, or 0 for other bodies."""
     dots = [node for node in body.nodes if node.op in MATRIX_PRODUCTS]
     if len(dots) < 2 or multiplied_as(dots[0]) not in device.peaks:
         return 0.0
@@ -95,7 +94,7 @@ def _seconds_together(body: Graph, device: Device) -> float:
 
 
 def dot_seconds(node: Node, device: Device, beside: int = 1, multiplied: str = "") -> float:
-    """Return the time of a GEMM in seconds, without launch overhead and memory traffic.
+    """Return the predicted seconds of a GEMM, without launch overhead and memory traffic.
 
     Args:
         beside: the number of equal GEMMs in one launch.
@@ -111,5 +110,5 @@ def dot_seconds(node: Node, device: Device, beside: int = 1, multiplied: str = "
 
 
 def memory_seconds(nbytes: int, device: Device) -> float:
-    """Return the predicted time, in seconds, in which a device reads or writes `nbytes` of its memory."""
+    """Return the predicted seconds in which a device reads or writes `nbytes` of its memory."""
     return nbytes / device.bandwidth / DEFAULT.kernels.efficiency

@@ -1,5 +1,6 @@
-"""Work of kernels with their own loop nests, such as sorts and scatters: their algorithms do more operations than the
-minimum.
+"""Work of kernels with their own loop nests, such as sorts and scatters.
+
+These kernels execute more operations than the op requires.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ from meshgen.ops.flops import node_flops, ranking_operations
 
 
 def nest_operations(node: Node, body: Graph) -> float:
-    """Return the operations of one launch of a kernel with its own loop nest. Each comparison, combination and search
-    step counts.
+    """Return the operations of one launch of a kernel with its own loop nest.
+
+    Each comparison, combination and search step counts as one operation.
     """
     size, each = node.operands[0].type.size, sum(len(region.nodes) for region in node.regions)
     match node.op:
@@ -47,7 +49,7 @@ def nest_operations(node: Node, body: Graph) -> float:
 
 
 def waiting_seconds(body: Graph, device: Device) -> float:
-    """Return the least time, in seconds, that a program waits for its loads, even if few programs run.
+    """Return a lower bound of a kernel's time in seconds: the time that one program waits for its loads.
 
     A recurrence prefetches its rows some iterations ahead. A reduction or scan loads one tile after the other. If
     registers do not hold the rows, they are loaded again for each level of reductions, and to write results of full
@@ -72,7 +74,7 @@ def _reducing_seconds(body: Graph, device: Device) -> float:
 
 
 def _loading(node: Node, body: Graph, device: Device) -> tuple[int, float]:
-    """Return the number of tiles that a program of a reduction or scan loads in sequence, and the seconds for that.
+    """Return the number of tiles that a program of a reduction or scan loads in sequence, and the seconds to load them.
 
     Returns zeros for other nodes.
     """
@@ -92,7 +94,7 @@ def _loading(node: Node, body: Graph, device: Device) -> tuple[int, float]:
     tile_bytes = min(kept, tile.kept_block) * min(reduced, tile.reduced_block) * operand_type.numpy_dtype.itemsize
     tiles = -(-reduced // tile.reduced_block)
     transfer = tiles * tile_bytes / DEFAULT.kernels.multiprocessor_bandwidth
-    # The launch overhead contains the latency of one tile.
+    # The launch overhead already contains the latency of the first tile.
     return tiles, max(transfer, (tiles - 1) * DEFAULT.kernels.copy_seconds)
 
 

@@ -14,7 +14,7 @@ def wanted_layout(value: Value, contract: Dims) -> tuple[Dims, int]:
     """Return the layout of an operand that tensor cores and TMA descriptors support.
 
     Returns:
-        The order of its dims, and the length of its rows in elements, padded to the alignment of TMA.
+        The order of the operand's dims, and the length of its rows in elements, padded to the alignment of TMA.
     """
     sizes, item_bytes = value.type.sizes, DTYPES[value.type.dtype].itemsize
     order = tuple(range(len(sizes)))
@@ -25,7 +25,7 @@ def wanted_layout(value: Value, contract: Dims) -> tuple[Dims, int]:
 
 
 def longer_share(node: Node, side: int) -> float:
-    """Return the fraction by which a `dot_general` takes longer because of the memory layout of operand `side`."""
+    """Return the relative increase of a `dot_general`'s time that the memory layout of operand `side` causes."""
     value, dims, model = node.operands[side], DotDims.of(node), DEFAULT.kernels
     lhs, rhs = (operand.type for operand in node.operands)
     item_bytes = DTYPES[value.type.dtype].itemsize

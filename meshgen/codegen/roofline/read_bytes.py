@@ -1,4 +1,4 @@
-"""Bytes that a kernel reads of its operands, derived from its body.
+"""Number of operand bytes that a kernel reads, derived from its body.
 
 w f32[32000,4096], tokens i32[8]:  gather(convert(w), tokens)        reads 8 rows, not the table
 """
@@ -11,14 +11,15 @@ from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ops.classes import JOINING, LAYOUT, POINTWISE, TAKING
 from meshgen.runtime.in_place import UPDATE
 
-_ELEMENT_BY_ELEMENT = POINTWISE | LAYOUT | JOINING  # an element of the result needs at most one element of each operand
+# Ops for which an element of the result needs at most one element of each operand.
+_ELEMENT_BY_ELEMENT = POINTWISE | LAYOUT | JOINING
 
 
 def read_bytes(body: Graph) -> int:
-    """Return the bytes of operands that one launch reads, counting each element once.
+    """Return the operand bytes (per device) that one launch reads, counting each element once.
 
-    Of an operand that is looked up or sliced, only the elements that the result needs count, also through element-wise
-    ops and index maps. The operand of an in-place update does not count.
+    If an operand is looked up or sliced, even behind element-wise ops and index maps, only the elements that the result
+    needs count. The operand of an in-place update does not count.
     """
     needed = Counter[Value]({value: value.type.size for value in body.outputs})
     for node in reversed(body.nodes):
@@ -31,7 +32,7 @@ def read_bytes(body: Graph) -> int:
 
 
 def _needed_of(node: Node, number: int, most: int) -> int:
-    """Return the number of elements of operand `number` that the node needs for `most` elements of its result."""
+    """Return how many elements of operand `number` the node needs to compute at most `most` elements of its result."""
     if node.op == UPDATE and not number:
         return 0
     if node.op in _ELEMENT_BY_ELEMENT or (node.op in TAKING and not number):

@@ -1,7 +1,7 @@
 """In-place results: a launch writes its result over an operand that nothing reads later.
 
-%1 = all_reduce %0           %1 has the bytes of %0 %3 = join %1, %2             %1 is computed inside the bytes of %3,
-so %0 is allocated there as well
+%1 = all_reduce %0           %1 overwrites %0
+%3 = join %1, %2             %1 is computed inside the bytes of %3, so %0 is allocated there as well
 """
 
 from __future__ import annotations
@@ -17,14 +17,13 @@ from meshgen.ir.op_names import REPEATED
 from meshgen.ops.classes import OVERWRITING
 from meshgen.runtime.in_place import Pairs, overwrites
 
-# Largest number of tasks that are searched to prove that all other readers are done (chosen: bounds the time per
-# candidate).
+# Largest number of tasks to search for a proof that all other readers are done. chosen: bounds the time per candidate.
 _MAX_SEARCHED_TASKS = 256
 
 
 @dataclass(frozen=True)
 class Overwritten:
-    """In-place decisions, by storage root.
+    """Results that overwrite operands, in terms of storages (values that own bytes).
 
     Attributes:
         replaced: result storage -> the operand storage that it overwrites.
@@ -38,7 +37,7 @@ class Overwritten:
 def overwritten(program: Program) -> Overwritten:
     """Choose the results of a program that overwrite an operand.
 
-    Results that overwrite donated inputs were chosen earlier.
+    Results that overwrite donated inputs were chosen earlier (`donation.py`).
     """
     root, readers = program.storages.root, _readers(program)
     temporaries = program.storages.made.keys() - {root[value] for value in program.module.graph.outputs}
@@ -46,7 +45,7 @@ def overwritten(program: Program) -> Overwritten:
     for launch, operand, result in _candidates(program):
         is_paired = (
             operand in reused_operands or result in placed_results
-        )  # an operand can be reused by one result only, and vice versa
+        )  # one result may overwrite an operand, and a result may overwrite one operand
         if operand not in temporaries or is_paired or operand.type.nbytes != result.type.nbytes:
             continue
         if not _is_last_reader(program.tasks, launch, readers[operand]):
@@ -61,7 +60,7 @@ def overwritten(program: Program) -> Overwritten:
 
 
 def _readers(program: Program) -> dict[Value, list[int]]:
-    """Return the launches that read each storage."""
+    """Return a map from each storage to the launches that read it."""
     readers: dict[Value, list[int]] = {}
     for launch in range(len(program.nodes)):
         for value in dict.fromkeys(map(program.storages.root.__getitem__, program.reads(launch))):
@@ -82,12 +81,12 @@ def _candidates(program: Program) -> Iterator[tuple[int, Value, Value]]:
             for n in result_indices:
                 if (
                     shared_uses[operands[index], n] == uses[operands[index]]
-                ):  # all uses of the operand in this launch allow the result to overwrite it
+                ):  # Each use of the operand in this launch must allow the result to overwrite the operand.
                     yield launch, operands[index], node.results[n]
 
 
 def _allocate_inside_join(program: Program, aliases: Overwritten, operand: Value, part: Value) -> bool:
-    """Allocate `operand`, which join operand `part` overwrites, inside the join.
+    """Allocate `operand` inside the join that has `part` as an operand, because `part` overwrites `operand`.
 
     Returns False if `operand` already shares other bytes, or is an argument.
     """
@@ -100,11 +99,11 @@ def _allocate_inside_join(program: Program, aliases: Overwritten, operand: Value
 
 
 def _pairs(program: Program, launch: int) -> Pairs:
-    """Return for each operand index of a launch the indices of the results that may overwrite it."""
+    """Return for each operand index of a launch the indices of the results that may overwrite this operand."""
     node, name = program.nodes[launch], program.names[launch]
     if name:
         return overwrites(program.kernels[name])
-    if node.op in REPEATED:  # its first results are updated versions of its first operands
+    if node.op in REPEATED:  # The first results of a loop are updated versions of its first operands.
         return {n: (n,) for n in range(len(node.results))}
     if node.op not in OVERWRITING or program.module.mesh.group_size(node.attrs.axes) == 1:
         return {}

@@ -20,7 +20,7 @@ from meshgen.runtime.plan import STREAMS, Item, Schedule
 
 
 class Tried:
-    """An evaluated order of the launches: its predicted times and, computed on demand, its buffer offsets."""
+    """An order of the launches with its predicted times and, computed on demand, its buffer offsets."""
 
     def __init__(self, program: Program, order: Order) -> None:
         self.program, self.order = program, order
@@ -37,17 +37,17 @@ class Tried:
 
     @cached_property
     def waits(self) -> Sequence[Sequence[int]]:
-        """For each position in the order, the positions that it waits for by event."""
+        """Return for each position in the order the earlier positions for whose events the launch waits."""
         return find_waits(self._tasks, self.order.numbers)
 
     @cached_property
     def places(self) -> Places:
-        """The arena offsets of the launches' results."""
+        """Return the arena offsets of the launches' results and scratch."""
         return placed(self._lives, self.least_bytes)
 
     @cached_property
     def least_bytes(self) -> int:
-        """A lower bound of `arena_bytes` that is cheaper to compute."""
+        """Return a lower bound of `arena_bytes` that is cheaper to compute than `arena_bytes`."""
         return memory.least_bytes(self._lives.all)
 
     @cached_property
@@ -56,7 +56,7 @@ class Tried:
 
 
 def assemble(tried: Tried) -> Schedule:
-    """Return the schedule for an evaluated order: events, buffers and times."""
+    """Return the schedule (events, buffers and times) for an order."""
     program, waits = tried.program, tried.waits
     buffers = plan_buffers(program, tried.places)
     event_of = {w: event for event, w in enumerate(sorted({w for waited in waits for w in waited}))}
@@ -105,9 +105,10 @@ def _item(program: Program, index: int, buffers: Buffers) -> Item:
 
 
 def find_waits(tasks: Sequence[Task], order: Sequence[int]) -> list[list[int]]:
-    """Return for each position in `order` the positions that it must wait for by event: as few as possible.
+    """Return for each position in `order` the earlier positions that it must wait for by event, with as few waits as
+    possible.
 
-    A dependence on an earlier task of the same stream, or one that an earlier wait implies, needs no event.
+    An earlier task of the same stream, or a task that an earlier wait already covers, needs no event.
     """
     position_of = {index: p for p, index in enumerate(order)}
     rank_on_stream, counts = [0] * len(order), [0] * STREAMS

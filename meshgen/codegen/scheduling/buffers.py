@@ -1,4 +1,4 @@
-"""The buffers of a step: values, and scratch of collectives and control flow, with their offsets in the arena."""
+"""The buffers of a step, with their offsets in the arena: values, and scratch of collectives and control flow."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FIXED = ("input", "constant")  # Kinds of buffers that are initialized before th
 
 
 class Places(NamedTuple):
-    """Offsets in an arena of `arena_bytes`.
+    """Byte offsets in an arena of `arena_bytes` on each device.
 
     Attributes:
         of_values: offset of each storage (`Program.place`).
@@ -30,11 +30,11 @@ class Places(NamedTuple):
 
 
 class Buffers(NamedTuple):
-    """The buffers of a step.
+    """The buffers of a step, in the list `all`.
 
     Attributes:
-        number_of: the index in `all` of each value's buffer.
-        scratch_of: the index in `all` of each launch's scratch buffer, by launch index.
+        number_of: for each value, the index of its buffer in `all`.
+        scratch_of: for each launch index, the index of the launch's scratch buffer in `all`.
     """
 
     all: tuple[Buffer, ...]
@@ -43,21 +43,21 @@ class Buffers(NamedTuple):
 
 
 class Lives(NamedTuple):
-    """The lifetimes of storages, in program order, and of the scratch of launches, by launch index."""
+    """Lifetimes of memory: of storages, in program order, and of the scratch of launches, by launch index."""
 
     of_values: Mapping[Value, memory.Lifetime]
     of_scratch: Mapping[int, memory.Lifetime]
 
     @property
     def all(self) -> list[memory.Lifetime]:
-        """The lifetimes of storages, then of scratch."""
+        """Return the lifetimes of storages, followed by the lifetimes of scratch."""
         return [*self.of_values.values(), *self.of_scratch.values()]
 
 
 def placed(lives: Lives, least: int | None = None) -> Places:
     """Assign arena offsets to storages and scratch.
 
-    `least` is the bound that `memory.least_bytes` computes, if the caller has it.
+    `least` is the result of `memory.least_bytes`, or None if the caller has not computed it.
     """
     offsets, arena_bytes = memory.place(lives.all, least)
     scratch = dict(zip(lives.of_scratch, offsets[len(lives.of_values) :], strict=True))
@@ -65,7 +65,9 @@ def placed(lives: Lives, least: int | None = None) -> Places:
 
 
 def plan_buffers(program: Program, places: Places) -> Buffers:
-    """Return the buffers of all values in program order, then the scratch of collectives and control flow."""
+    """Return the buffers of all values in program order, followed by the scratch buffers of collectives and control
+    flow.
+    """
     values = list(program.module.graph.values())
     number_of = {value: n for n, value in enumerate(values)}
     scratch_of = {launch: len(values) + n for n, launch in enumerate(program.scratch_bytes)}
@@ -73,7 +75,7 @@ def plan_buffers(program: Program, places: Places) -> Buffers:
     buffers: list[Buffer] = []
     for n, v in enumerate(values):
         root, storage = program.storages.root[v], program.place(v)
-        if kinds[storage] == "given":  # A result that overwrites a region's argument is in the argument's buffer, too.
+        if kinds[storage] == "given":  # A result that overwrites an argument of a region uses the argument's buffer.
             root = storage
         offset = places.of_values[storage] + program.first_byte(v)
         buffers.append(Buffer(v.name or f"b{n}", v.type, kinds[root], number_of[root], offset, place_text(v.loc)))
@@ -85,15 +87,15 @@ def plan_buffers(program: Program, places: Places) -> Buffers:
 
 
 def fixed_bytes(program: Program) -> int:
-    """Return the bytes of the inputs and constants, which occupy the arena before the step."""
+    """Return the bytes (per device) of the inputs and constants, which occupy the arena before the step."""
     return sum(aligned(root.type.nbytes) for root, kind in program.kinds.items() if kind in FIXED)
 
 
 def lives_of(program: Program, order: Sequence[int], waits: Sequence[Sequence[int]]) -> Lives:
-    """Return the lifetimes for an order of the launches.
+    """Return the lifetimes of storages and scratch for an order of the launches.
 
     Args:
-        waits: for each position in `order`, the positions that it waits for by event.
+        waits: for each position in `order`, the earlier positions that it waits for by event.
     """
     usage = program.usage
     streams = [program.tasks[n].stream for n in order]
@@ -103,7 +105,8 @@ def lives_of(program: Program, order: Sequence[int], waits: Sequence[Sequence[in
     last = [[0] * STREAMS for _ in usage.places]
     for p, n in enumerate(order):
         start, stream = starts[p], streams[p]
-        for storage in usage.made[n]:  # operands of a join may be written in any order
+        # Several launches write the operands of a join, in any order, so take the earliest start.
+        for storage in usage.made[n]:
             earlier = born[storage]
             born[storage] = start if earlier is None else tuple(map(min, earlier, start))
         end = ends[p][stream]

@@ -37,7 +37,7 @@ def collect(module: Module, costs: Costs, inputs_are: str, planned: Planned) -> 
 
     Args:
         inputs_are: the buffer kind of the inputs.
-        planned: schedules a region that is wrapped in a module.
+        planned: returns the schedule of a region that is wrapped in a module.
     Raises:
         CodegenError: MG0301, control flow around transfers to another mesh.
     """
@@ -49,7 +49,8 @@ def collect(module: Module, costs: Costs, inputs_are: str, planned: Planned) -> 
     kernels |= {
         name: body for flow in flows.values() for region in flow.regions for name, body in region.kernels.items()
     }
-    kernels = {name: kernels[name] for name in dict.fromkeys(filter(None, [*names, *inner]))}  # only launched kernels
+    # Drop kernels that no launch uses.
+    kernels = {name: kernels[name] for name in dict.fromkeys(filter(None, [*names, *inner]))}
     storages = storages_of(module.graph, nodes)
     scratch = _scratch_bytes(nodes, flows, module.mesh)
     donation = donated(module)
@@ -62,7 +63,7 @@ def collect(module: Module, costs: Costs, inputs_are: str, planned: Planned) -> 
 
 
 def _scratch_bytes(nodes: Sequence[Node], flows: Mapping[int, Flow], mesh: Mesh) -> dict[int, int]:
-    """Return the scratch bytes of control flow regions and of lowered collectives, by launch index."""
+    """Return the scratch bytes (per device) of control flow and of lowered collectives, by launch index."""
     nbytes_of = {index: flow.scratch_bytes for index, flow in flows.items()}
     for index, node in enumerate(nodes):
         if node.op in COMMUNICATING:
@@ -88,7 +89,9 @@ def _flow(node: Node, module: Module, planned: Planned) -> Flow:
 
 
 def _name(node: Node, kernels: dict[str, Graph]) -> str:
-    """Return the kernel name of a node, or "" for a collective. An unfused op becomes a kernel of its own."""
+    """Return the name of the kernel that a node launches, or "" for a collective. An unfused op gets a kernel with one
+    op.
+    """
     if node.op in COMMUNICATING:
         return ""
     if is_kernel(node):
@@ -102,7 +105,7 @@ def _name(node: Node, kernels: dict[str, Graph]) -> str:
 
 
 def _tasks(program: Program, costs: Costs) -> tuple[Task, ...]:
-    """Return the launches as tasks.
+    """Return one task per launch.
 
     Control flow that communicates keeps its position among collectives: no other launch communicates while it runs.
     """
@@ -110,8 +113,8 @@ def _tasks(program: Program, costs: Costs) -> tuple[Task, ...]:
     readers, streams = _readers_of_overwritten(program), _streams(program)
     seconds = {name: costs.kernel(body) for name, body in program.kernels.items()}
     tasks: list[Task] = []
-    fence: set[int] = set()  # launches that the next communicating control flow must follow
-    flow: set[int] = set()  # the last communicating control flow
+    fence: set[int] = set()  # launches that must precede the next control flow that communicates
+    flow: set[int] = set()  # the last control flow that communicates
     message: set[int] = set()  # the last send or receive
     for index, node in enumerate(program.nodes):
         needs = {producer for v in program.reads(index) for producer in program.storages.needs(v)}
@@ -139,8 +142,8 @@ def _tasks(program: Program, costs: Costs) -> tuple[Task, ...]:
 def _streams(program: Program) -> dict[int, int]:
     """Return the stream of each collective.
 
-    NCCL calls over slow links (a network) run on a stream of their own, beside calls over fast links (inside a host).
-    Messages do not: they share one communicator.
+    NCCL calls over slow links (a network) have a separate stream, beside the stream of calls over fast links (inside a
+    host). Messages (send and receive) over both share one stream, because they share one communicator.
     """
     mesh = program.module.mesh
     nodes = {index: node for index, node in enumerate(program.nodes) if node.op in COMMUNICATING}
@@ -155,10 +158,10 @@ def _streams(program: Program) -> dict[int, int]:
 
 
 def _is_call(collective: Collective) -> bool:
-    """Whether the collective is lowered to NCCL calls, without messages."""
+    """Whether the collective is lowered to NCCL collective calls only, without messages (send and receive)."""
     if collective.op not in GROUPED:
         return False
-    # Imported here because programs with a single class of links need no lowering to be scheduled.
+    # Imported here, because programs whose links have one speed can be scheduled without this module.
     from meshgen.ccl.lower import lower
 
     return not any(isinstance(step, Messages) for step in lower(collective, 0).steps)

@@ -1,4 +1,4 @@
-"""Move the update of a donated input out of a kernel that also reads the input at other indices than it updates.
+"""Move the update of a donated input out of a kernel that also reads the input at indices other than the updated one.
 
     before   %dx, %w1 = kernel @gradients(%w, %g)     each row of %dx reads all of %w, so %w1 may not overwrite it
     after    %dx, %u = kernel @gradients(%w, %g)      %w1 = kernel @add(%w, %u) overwrites %w
@@ -25,12 +25,16 @@ from meshgen.runtime.in_place import keeps_place, overwrites
 
 
 def donated_updates(module: Module) -> Module:
-    """Move blocked updates of donated inputs to kernels of their own. Returns the module itself if it has none."""
+    """Move updates that may not overwrite their donated input to separate kernels.
+
+    Returns the module itself if it has no such update.
+    """
     graph, blocked = module.graph, _blocked_updates(module)
     if not blocked:
         return module
     kernels = Kernels.of(module.kernels)
-    launches: dict[Node, list[Node]] = {}  # replacement of each kernel: the remaining kernel, then the updates
+    # For each kernel, the launches that replace it: the remaining kernel, then the updates.
+    launches: dict[Node, list[Node]] = {}
     for producer, positions, result in blocked:
         donated_inputs = {producer.operands[position] for position in positions}
         rest, *updates = launches.get(producer, [producer])
@@ -43,9 +47,9 @@ def donated_updates(module: Module) -> Module:
 
 
 def _blocked_updates(module: Module) -> list[tuple[Node, list[int], Value]]:
-    """Return the kernels that compute the next value of a donated input but may not overwrite the input.
+    """Return (kernel, positions, result) for each kernel that updates a donated input but may not overwrite the input.
 
-    Each comes with the positions of the input among its operands, and the next value.
+    `positions` are the positions of the input among the kernel's operands, and `result` is the input's next value.
     """
     if not module.donations:
         return []
@@ -67,9 +71,10 @@ def _blocked_updates(module: Module) -> list[tuple[Node, list[int], Value]]:
 
 
 def _split_update(kernel: Node, donated_inputs: set[Value], result: Value, kernels: Kernels) -> list[Node] | None:
-    """Split a kernel in two: one without `result`, and one that computes `result` element by element from the input.
+    """Split a kernel in two: one without output `result`, and one that computes `result` element by element from the
+    input.
 
-    Returns None if no op of the kernel reads the input at the index that it writes.
+    Returns None if no op of the kernel reads the input at the same index that it writes.
     """
     body = kernels.bodies[kernel.attrs.kernel]
     updated = body.outputs[kernel.results.index(result)]
@@ -102,9 +107,9 @@ def _launch(
 
 
 def _path_of_update(body: Graph, formals: set[Value], goal: Value) -> list[Node]:
-    """Return the ops from `formals` to `goal` that read the formals at the index of their own result.
+    """Return the ops between `formals` and `goal` that read `formals` at the index of their own result.
 
-    The list is empty if there are none, or if other ops use their intermediate results.
+    The list is empty without such ops, or if other ops use their intermediate results.
     """
     reached = set(formals)
     for node in body.nodes:
@@ -126,5 +131,5 @@ def _path_of_update(body: Graph, formals: set[Value], goal: Value) -> list[Node]
 
 
 def _is_splat(node: Node) -> bool:
-    """Whether a node is a constant, or broadcasts a single element."""
+    """Whether a node is a constant, or broadcasts a single element, so that all elements of its result are equal."""
     return is_constant(node) or (node.op in LAYOUT and all(v.type.size == 1 for v in node.operands))

@@ -1,7 +1,7 @@
 """Results that overwrite donated inputs. All reads of the input must come before the write.
 
-%y = kernel @use(%w, %x)        reads %w %v = kernel @update(%w, %g)     overwrites %w: it comes after @use, and is
-element-wise in %w
+%y = kernel @use(%w, %x)        reads %w
+%v = kernel @update(%w, %g)     overwrites %w: runs after @use, and reads %w only at the index that it writes
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from meshgen.runtime.in_place import overwrites
 
 
 class Donated(NamedTuple):
-    """The reuse of donated inputs.
+    """The decisions which donated inputs are overwritten.
 
     Attributes:
-        pairs: input index -> index of the output that is its next value.
+        pairs: index of a donated input -> index of the output that is the input's next value.
         over: result (the root of its views) -> the input that it overwrites.
         unused: index of each input whose memory is not reused -> the reason.
     """
@@ -39,7 +39,9 @@ class Donated(NamedTuple):
 
 
 def donated(module: Module) -> Donated:
-    """Return the donated inputs that a fused module can overwrite: every read precedes the write in program order."""
+    """Return the donated inputs that a fused module can overwrite, because every read precedes the write in program
+    order.
+    """
     if not module.donations:
         return Donated({}, {}, {})
     graph, roots = module.graph, storage_roots(module.graph)
@@ -54,7 +56,7 @@ def donated(module: Module) -> Donated:
         donated_input, result = graph.inputs[index], roots[graph.outputs[output]]
         producer = producers.get(result)
         if result is donated_input:
-            continue  # the program returns the input unchanged
+            continue  # The program returns the input unchanged.
         if (
             producer is None
             or producer.op in UNLAUNCHED
@@ -89,7 +91,7 @@ def readers_first(module: Module) -> Module:
     producers, readers = graph.index.producers, _readers(graph, roots)
     position = {node: index for index, node in enumerate(graph.nodes)}
     before = {node: [producers[v] for v in (*node.operands, *captured(node)) if v in producers] for node in graph.nodes}
-    # Messages are matched first in, first out.
+    # Sends and receives match first in, first out, so they must keep their order.
     for first, second in pairwise(node for node in graph.nodes if is_message(node)):
         before[second].append(first)
     is_moved = False
@@ -122,7 +124,7 @@ def _with_readers_first(node: Node, module: Module) -> Node:
 
 
 def storage_roots(graph: Graph) -> dict[Value, Value]:
-    """Map each value to the value whose bytes it shares."""
+    """Map each value to the value whose bytes it shares (itself unless it is a view)."""
     roots = {value: value for value in graph.values()}
     for node in graph.nodes:
         if node.op in VIEWS:
@@ -131,7 +133,7 @@ def storage_roots(graph: Graph) -> dict[Value, Value]:
 
 
 def _readers(graph: Graph, roots: Mapping[Value, Value]) -> dict[Value, list[Node]]:
-    """Return the launches that read each storage."""
+    """Return a map from each storage to the launches that read it."""
     readers: dict[Value, list[Node]] = {}
     for node in graph.nodes:
         for value in dict.fromkeys(roots[v] for v in reads(node)):
@@ -147,7 +149,10 @@ def reads(node: Node) -> Sequence[Value]:
 def may_overwrite(
     node: Node, operand: Value, result: Value, roots: Mapping[Value, Value], kernels: Mapping[str, Graph]
 ) -> bool:
-    """Whether a launch may write `result` over `operand`; `kernels` maps kernel names to bodies."""
+    """Whether the launch `node` may write `result` over `operand`.
+
+    `kernels` maps kernel names to bodies.
+    """
     positions = [index for index, value in enumerate(reads(node)) if roots[value] is operand]
     index = node.results.index(result)
     if is_kernel(node):
@@ -157,7 +162,7 @@ def may_overwrite(
 
 
 def stable_order(nodes: Sequence[Node], before: Mapping[Node, Sequence[Node]]) -> list[Node]:
-    """Return the nodes in a stable topological order."""
+    """Return the nodes in a topological order of the dependences `before` that moves as few nodes as possible."""
     position = {node: number for number, node in enumerate(nodes)}
     pending = {node: len({*before[node]}) for node in nodes}
     after: dict[Node, list[Node]] = {}

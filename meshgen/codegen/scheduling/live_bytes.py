@@ -1,4 +1,4 @@
-"""Live bytes at each launch of a program, and whether launches can move without increasing the peak."""
+"""Live bytes at each launch of a program, to decide whether launches can move without a higher peak."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from meshgen.codegen.scheduling.schedule import storages_of
 
 
 class LiveBytes:
-    """The live bytes at each launch in program order, and their peak."""
+    """The live bytes (per device) at each launch in program order, and their peak."""
 
     def __init__(self, program: Program) -> None:
         count = len(program.tasks)
@@ -29,7 +29,7 @@ class LiveBytes:
         self._peak = int(self._bytes.max(initial=0))
 
     def fits(self, members: Sequence[int], start: int, to: int) -> bool:
-        """Whether moving launches does not increase the peak."""
+        """Whether moving the launches `members` from position `start` to position `to` does not increase the peak."""
         changed = self._changed(members, start, to)[0]
         low, high = min(start, to), max(start, to) + 1
         return bool((changed[low:high] <= np.maximum(self._bytes[low:high], self._peak)).all())

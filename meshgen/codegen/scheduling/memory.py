@@ -1,8 +1,8 @@
-"""Static memory planning: buffers share bytes if the stream order excludes a race.
+"""Static memory planning: buffers share bytes if the order of tasks on streams excludes a race.
 
 Two buffers may share bytes if every access of one happens before the first write of the other. Happens-before is the
-partial order of streams and events, not the issue order. Each task has a vector clock of it: for each stream, the
-number of its tasks that are certainly done when the task starts.
+partial order of streams and events, not the issue order. It is represented by vector clocks: the clock of a point in
+time is, for each stream, the number of the stream's tasks that are certainly done.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from meshgen.errors import CodegenError, Diagnostic
 from meshgen.printable import bytes_text
 from meshgen.runtime.plan import STREAMS, aligned
 
-# Pairs of overlapping storages that are examined to find a smaller arena (chosen: bounds the planning time).
+# Most pairs of overlapping storages that are examined to find a smaller arena. chosen: bounds the planning time.
 _PAIRS_BUDGET = 100_000
 
 Clock = tuple[int, ...]
 MOST_BYTES = (1 << 62) - 1  # Offsets are signed 64-bit numbers, and module files hold counts below 2^62.
-# Number of storages that `least_bytes` examines, and batch size of `interferences` (chosen: bounds time and memory).
+# Most storages that `least_bytes` examines, and batch size of `interferences`. chosen: bounds time and memory.
 LOOKS = 256
 Numbers = np.ndarray[Any, np.dtype[np.int64]]
 
@@ -30,10 +30,12 @@ class Lifetime(NamedTuple):
     """The live range of one storage.
 
     Attributes:
-        nbytes: size, without alignment.
-        born: clock of the task that writes it; None for inputs and constants, which exist before the step.
-        last: for each stream, the 1-based rank of the last task that accesses it; 0 if none does.
-        stays: whether it must outlive the step (input, constant, output).
+        nbytes: size in bytes, without alignment.
+        born: clock at the start of the task that writes the storage. None for inputs and constants, which exist before
+            the step.
+        last: for each stream, the 1-based position on the stream of the last task that accesses the storage; 0 without
+            one.
+        stays: whether the storage must outlive the step (input, constant, output).
     """
 
     nbytes: int
@@ -43,7 +45,7 @@ class Lifetime(NamedTuple):
 
 
 def clocks(streams: Sequence[int], waits: Sequence[Sequence[int]]) -> tuple[list[Clock], list[Clock]]:
-    """Return for each task in issue order its clock at the start and at the end.
+    """Return for each task in issue order its vector clock at the start and at the end.
 
     `waits[i]` are the earlier tasks (positions in issue order) that task i waits for by event.
     """
@@ -59,21 +61,23 @@ def clocks(streams: Sequence[int], waits: Sequence[Sequence[int]]) -> tuple[list
 
 
 def join(many: Sequence[Clock]) -> Clock:
-    """Return the join of vector clocks."""
+    """Return the join of vector clocks: the maximum of each component."""
     return tuple(max(counts) for counts in zip(*many, strict=True))
 
 
 def place(lifetimes: Sequence[Lifetime], least: int | None = None) -> tuple[list[int], int]:
     """Return the offset of each storage, and the bytes of the arena.
 
-    Inputs and constants come first, in order, and share no bytes. The other storages are placed at the lowest gap among
-    the storages that they may not share bytes with, largest first. If that is above the lower bound, a second heuristic
-    fills the arena bottom-up. It is repeated, each time with the storages first that ended above the lower bound
-    (squeaky wheel optimization: Joslin and Clements, JAIR 10, 1999); more pairs of overlapping storages mean fewer
-    repetitions. The smallest arena wins. `least` is `least_bytes(lifetimes)`, if the caller has it.
+    Inputs and constants come first, in order, and share no bytes. The other storages are placed in descending size,
+    each at the lowest gap among the storages with which it may not share bytes. If the arena then exceeds the lower
+    bound, a second heuristic fills the arena bottom-up. It is repeated, each time starting with the storages that ended
+    above the lower bound (squeaky wheel optimization: Joslin and Clements, JAIR 10, 1999). The number of repetitions
+    decreases with the number of overlapping pairs. The smallest arena wins.
 
-    Work: for n storages with c overlapping pairs, O(n log n + c log c), plus vectorized work on the storages near each
-    in time.
+    `least` is `least_bytes(lifetimes)`, or None if the caller has not computed it.
+
+    Work: for n storages with c overlapping pairs, O(n log n + c log c), plus vectorized work on the storages with
+    similar lifetimes.
     """
     if (total := sum(aligned(life.nbytes) for life in lifetimes)) > MOST_BYTES:
         message = f"the buffers of a device have {bytes_text(total)}, more than the address space"
@@ -99,7 +103,7 @@ def place(lifetimes: Sequence[Lifetime], least: int | None = None) -> tuple[list
 
 
 def least_bytes(lifetimes: Sequence[Lifetime]) -> int:
-    """Return a lower bound of the arena size.
+    """Return a lower bound of the arena size in bytes.
 
     It is the size of inputs and constants, plus the largest set of storages that are live at the same time. Only the
     times when one of the largest storages is written are examined.
@@ -116,14 +120,16 @@ def least_bytes(lifetimes: Sequence[Lifetime]) -> int:
 
 
 def _ends(lifetimes: Sequence[Lifetime]) -> tuple[Numbers, Numbers]:
-    """Return the clock at which each storage is written, and per stream the rank of the last task that accesses it."""
+    """Return the clock at which each storage is written, and for each stream the position of the last task that
+    accesses it.
+    """
     born = np.array([life.born for life in lifetimes], np.int64).reshape(-1, STREAMS)
     last = np.array([(MOST_BYTES,) * STREAMS if life.stays else life.last for life in lifetimes], np.int64)
     return born, last.reshape(-1, STREAMS)
 
 
 def _used_after(last: Numbers, born: Numbers) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    """Return for each clock in `born` a mask of the storages that some stream uses after it."""
+    """Return for each clock in `born` a mask of the storages that some stream accesses after this clock."""
     is_used = np.zeros((len(born), len(last)), bool)
     for ends, begin in zip(last.T, born.T, strict=True):
         is_used |= ends > begin[:, None]
@@ -131,11 +137,12 @@ def _used_after(last: Numbers, born: Numbers) -> np.ndarray[Any, np.dtype[np.boo
 
 
 def interferences(lifetimes: Sequence[Lifetime], storages: Sequence[int]) -> dict[int, Numbers]:
-    """Return for each of `storages`, all of which a task writes, the others that it may not share bytes with.
+    """Return, for each storage in `storages`, the other storages with which it may not share bytes. Tasks write all of
+    them.
 
-    Storages are visited in an order in which none comes before a storage that is dead at its birth. An earlier storage
-    thus conflicts with a new storage exactly if some stream accesses the earlier one after the birth of the new one.
-    Storages that are dead at all later births are dropped.
+    The algorithm visits storages in an order in which none comes before a storage that is dead when it is written. An
+    earlier storage thus conflicts with a new storage exactly if some stream accesses the earlier one after the new one
+    is written. Storages that are dead at all later writes are dropped.
     """
     in_order = np.array(sorted(storages, key=lambda n: sum(lifetimes[n].born or ())), np.int64)
     born, last = _ends([lifetimes[n] for n in in_order])
@@ -153,7 +160,7 @@ def interferences(lifetimes: Sequence[Lifetime], storages: Sequence[int]) -> dic
 
 
 def _by_storage(storages: Numbers, pairs: Numbers) -> dict[int, Numbers]:
-    """Return for each of `storages` the storages that it is paired with; `pairs` holds positions in `storages`."""
+    """Map each storage in `storages` to the storages that it is paired with. `pairs` holds positions in `storages`."""
     owners, partners = np.concatenate([pairs, pairs[::-1]], axis=1)
     order = np.argsort(owners, kind="stable")
     parts = np.split(storages[partners[order]], np.cumsum(np.bincount(owners, minlength=len(storages)))[:-1])
@@ -163,9 +170,9 @@ def _by_storage(storages: Numbers, pairs: Numbers) -> dict[int, Numbers]:
 def _place_in_order(
     fixed: Numbers, sizes: Numbers, base: int, order: Sequence[int], conflicts: Mapping[int, Numbers]
 ) -> tuple[list[int], int]:
-    """Return offsets and arena size with the storages of `order` placed one by one after the first `base` bytes."""
+    """Place the storages of `order` one by one after the first `base` bytes. Return all offsets and the arena size."""
     offsets = fixed.copy()
-    ends = np.full_like(offsets, base)  # ends of placed storages; unplaced ones take no space
+    ends = np.full_like(offsets, base)  # end of each placed storage; a storage that is not placed yet has size 0
     offsets[order] = base
     for storage in order:
         conflicting = conflicts[storage]
@@ -178,14 +185,16 @@ def _place_in_order(
 def _place_from_bottom(
     fixed: Numbers, sizes: Numbers, base: int, order: Sequence[int], conflicts: Mapping[int, Numbers]
 ) -> tuple[list[int], int]:
-    """Return offsets and arena size with the storages placed after `base`, lowest possible offset first.
+    """Place the storages of `order` after `base`, the lowest possible offset first. Return all offsets and the arena
+    size.
 
-    Ties go to the storage that comes first in `order`.
+    Of storages with the same lowest possible offset, the one that comes first in `order` is placed.
     """
     offsets, ordered_sizes, top = fixed.tolist(), sizes[list(order)].tolist(), base
     rank_of = np.zeros(len(fixed), np.int64)
     rank_of[list(order)] = np.arange(len(order))
-    lowest = np.full(len(order), base, np.int64)  # by rank, the end of the storages below
+    # for each position in `order`, the end of the placed storages that the storage must not overlap
+    lowest = np.full(len(order), base, np.int64)
     placed = np.iinfo(np.int64).max
     for _ in order:
         rank = int(lowest.argmin())
@@ -199,7 +208,7 @@ def _place_from_bottom(
 
 
 def _lowest_gap(size: int, base: int, starts: Numbers, ends: Numbers) -> int:
-    """Return the lowest offset, at least `base`, with `size` free bytes; `starts` are ascending."""
+    """Return the lowest offset, at least `base`, of `size` free bytes between occupied ranges. `starts` are ascending."""
     # the offset from which on all earlier storages have ended
     free = np.concatenate([[base], np.maximum.accumulate(ends)])
     fits = np.flatnonzero(starts - free[:-1] >= size)

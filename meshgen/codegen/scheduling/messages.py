@@ -1,4 +1,4 @@
-"""Matching of `send` and `recv`: the `recv` performs the entire transfer, and the `send` moves nothing.
+"""Matching of `send` and `recv`: the `recv` performs the entire transfer, and the `send` moves no bytes.
 
     before   %s = send %a {axes, destination = 2}      %r = recv %b {axes, source = 0}
     after    %s = send %a {axes, destination = 2}      %r = recv %s {axes, source = 0, destination = 2}
@@ -18,7 +18,7 @@ from meshgen.ir.graph import Node
 
 
 def with_senders(nodes: Sequence[Node]) -> list[Node]:
-    """Return the nodes with each `recv` connected to its `send`, first in, first out for the same axes.
+    """Return the nodes with each `recv` connected to its `send`. They match first in, first out for the same mesh axes.
 
     Raises:
         CodegenError: MG0301, a `recv` has no `send` of the same type before it in the same graph.

@@ -1,9 +1,9 @@
 """Issue orders for the tasks of a step: list schedules on streams, within a memory budget.
 
-Whenever a stream is idle, a list schedule starts the most urgent task that is ready for it. With the longest path to
-the end as urgency, a collective starts as soon as its input is ready. Its users are issued as late as possible, because
-kernels that do not depend on it run first. This also gathers weights long before their use. Under a memory budget, a
-task may therefore have to wait until enough live buffers are certainly dead.
+When a stream is idle, a list schedule starts the stream's most urgent task that is ready. With the longest path to the
+end as urgency, a collective starts as soon as its input is ready. Users of its result are issued as late as possible,
+because kernels that do not depend on it run first. This order also gathers weights long before their use. Under a
+memory budget, a task may therefore have to wait until enough live buffers are certainly dead.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from meshgen.codegen.scheduling.memory import Clock, join
 from meshgen.codegen.scheduling.timeline import Task
 from meshgen.runtime.plan import STREAMS
 
-# Ready tasks that are tried for one that fits the budget (chosen: bounds the time per issued task).
+# Most ready tasks that are examined to find one that fits the budget. chosen: bounds the time per issued task.
 _LOOK_AHEAD = 8
 
 Priority = Callable[[int], tuple[float, int]]
@@ -30,14 +30,15 @@ class Order:
     """An issue order of tasks.
 
     Attributes:
-        waits: by task, the additional tasks that it waits for because they free its memory.
+        waits: for some tasks, additional tasks to wait for because they are the last users of memory that the task
+            reuses.
     """
 
     numbers: tuple[int, ...]
     waits: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
 
     def tasks(self, tasks: Sequence[Task]) -> list[Task]:
-        """Return the tasks with the additional waits among their dependences."""
+        """Return the tasks with `waits` added to their dependences."""
         return [
             task._replace(needs=tuple(sorted({*task.needs, *self.waits[n]}))) if n in self.waits else task
             for n, task in enumerate(tasks)
@@ -45,7 +46,7 @@ class Order:
 
 
 class Storage(NamedTuple):
-    """Bytes that task `maker` writes and the tasks that read them; `stays` marks results of the step."""
+    """Bytes that task `maker` writes and the tasks `users` read. `stays` marks results of the step."""
 
     nbytes: int
     maker: int
@@ -54,21 +55,23 @@ class Storage(NamedTuple):
 
 
 class Budget(NamedTuple):
-    """Limit on the live bytes, and the storages that tasks write. Inputs and constants are not counted."""
+    """Limit on the live bytes per device, and the storages that tasks write. Inputs and constants are not counted."""
 
     nbytes: int
     storages: tuple[Storage, ...]
 
 
 def by_urgency(urgency: Sequence[float]) -> Priority:
-    """Return the priority that issues the least value of `urgency` first, and equal ones in program order."""
+    """Return the priority that issues the task with the least `urgency` first, and tasks with equal urgency in program
+    order.
+    """
     return lambda n: (urgency[n], n)
 
 
 def list_order(tasks: Sequence[Task], priority: Priority, budget: Budget | None = None) -> Order:
-    """Return an issue order in which no stream idles while a ready task fits.
+    """Return an issue order in which no stream idles while some ready task fits the budget.
 
-    Among ready tasks, the one with the least priority value comes first. If both streams can start something at the
+    Among ready tasks, the task with the least priority value comes first. If both streams can start a task at the
     same time, the collective is issued first: a kernel launched before it would occupy all multiprocessors. If nothing
     fits, the most urgent task is issued anyway.
     """
@@ -83,7 +86,7 @@ class _ListScheduler:
         self._memory = _Memory(tasks, budget) if budget else None
         self._users: list[list[int]] = [[] for _ in tasks]
         self._pending = [len(task.needs) for task in tasks]
-        # (time at which the task is ready, task)
+        # for each stream, a heap of (time at which the task is ready, task)
         self._upcoming: list[list[tuple[float, int]]] = [[] for _ in range(STREAMS)]
         self._ready: list[list[tuple[tuple[float, int], int]]] = [[] for _ in range(STREAMS)]
         self._free = [0.0] * STREAMS
@@ -91,7 +94,7 @@ class _ListScheduler:
         self._order: list[int] = []
         self._issued: list[list[int]] = [[] for _ in range(STREAMS)]  # per stream
         self._waits: dict[int, tuple[int, ...]] = {}
-        self._full: set[int] = set()  # streams on which nothing fits until another stream proceeds
+        self._full: set[int] = set()  # streams whose ready tasks do not fit the budget until another stream proceeds
         for index, task in enumerate(tasks):
             for need in task.needs:
                 self._users[need].append(index)
@@ -108,7 +111,9 @@ class _ListScheduler:
         return Order(tuple(self._order), self._waits)
 
     def _next_stream(self) -> tuple[float, int]:
-        """Return the earliest time at which some stream can start a task, and that stream; communication wins ties."""
+        """Return the earliest time at which some stream can start a task, and this stream. Communication streams win
+        ties.
+        """
         able = [s for s in range(STREAMS) if self._ready[s] or self._upcoming[s]]
         able = [s for s in able if s not in self._full] or able
         now, stream = min(
@@ -117,7 +122,9 @@ class _ListScheduler:
         return now, -stream
 
     def _take(self, stream: int, now: float) -> None:
-        """Issue the most urgent ready task of a stream that fits the budget, or let the stream wait for the others."""
+        """Issue the most urgent ready task of a stream that fits the budget. If none fits, let the stream wait for
+        other streams.
+        """
         if self._memory is None:
             self._issue(heapq.heappop(self._ready[stream])[1], now, None)
             return
@@ -132,13 +139,13 @@ class _ListScheduler:
         self._wait(stream, now)
 
     def _ended_beside(self, stream: int, now: float) -> tuple[int, ...]:
-        """Return for each other stream the last task that has ended by time `now`."""
+        """Return, for each stream other than `stream`, the last task that has ended by time `now`."""
         issued_last_first = (reversed(issued) for s, issued in enumerate(self._issued) if s != stream)
         last_ended = (next((n for n in issued if self._end[n] <= now), None) for issued in issued_last_first)
         return tuple(n for n in last_ended if n is not None)
 
     def _wait(self, stream: int, now: float) -> None:
-        """Delay a stream on which nothing fits until another stream proceeds.
+        """Delay a stream whose ready tasks do not fit the budget until another stream proceeds.
 
         If no other stream can proceed, issue the most urgent task.
         """
@@ -168,13 +175,15 @@ class _ListScheduler:
 
 
 class _Memory:
-    """Live storages, conservatively: a storage is dead for a task only if all its users certainly end before that task.
+    """Tracks live storages, conservatively: a storage is dead for a task only if all its users certainly end before
+    that task.
 
-    When a task starts, all tasks that were issued earlier on its own stream have ended. Whether a storage without
+    When a task starts, all tasks that were issued earlier on the same stream have ended. Whether a storage without
     further users is dead for the task thus depends only on how many tasks of each other stream have certainly ended.
 
-    A task that is issued earlier than in program order produces its results early: they are live while all tasks before
-    it run. So they must also fit in program order (`_program_live_bytes`: live bytes at each task in program order).
+    A task that is issued earlier than in program order writes its results early, and they are live while all tasks
+    before it in program order run. So the results must also fit beside `_program_live_bytes`, the live bytes in program
+    order.
     """
 
     def __init__(self, tasks: Sequence[Task], budget: Budget) -> None:
@@ -182,26 +191,26 @@ class _Memory:
         self._now: list[Clock] = [(0,) * STREAMS] * STREAMS
         self._ends: dict[int, Clock] = {}
         self._nbytes = np.array([storage.nbytes for storage in budget.storages], np.int64)
-        # per stream, the rank of the last task that accessed each storage
+        # for each storage and stream, the position on the stream of the last task that accessed the storage
         self._last = [[0] * STREAMS for _ in budget.storages]
-        self._pending: list[int] = []  # number of unissued tasks that access each storage
-        self._touched: list[list[int]] = [[] for _ in tasks]  # storages that each task writes or reads
-        self._own = [0] * len(tasks)  # bytes that each task writes
+        self._pending: list[int] = []  # for each storage, the number of unissued tasks that access it
+        self._touched: list[list[int]] = [[] for _ in tasks]  # for each task, the storages that it writes or reads
+        self._own = [0] * len(tasks)  # for each task, the bytes that it writes
         for index, storage in enumerate(budget.storages):
             self._own[storage.maker] += storage.nbytes
             touching = {storage.maker, *storage.users}
             self._pending.append(len(touching) + storage.stays)
             for task in touching:
                 self._touched[task].append(index)
-        self._made = 0  # bytes written so far
-        # For storages without further users: per stream, the rank of the last task that accessed the storage. Else an
-        # unreachable rank.
+        self._made = 0  # bytes that the issued tasks write
+        # For each stream and each storage without further users, the position of the last task that accessed the
+        # storage. If a storage has further users, a position that is never reached.
         self._over = np.full((STREAMS, len(budget.storages)), len(tasks) + 1)
         self._program_live_bytes = _program_live_bytes(len(tasks), budget.storages)
-        self._first_unissued = 0  # the first task in program order that is not issued
+        self._first_unissued = 0  # the first task in program order that is not issued yet
 
     def fits(self, index: int, waits: Sequence[int]) -> bool:
-        """Whether the results of a task fit the budget if the task also waits for `waits`."""
+        """Whether the results of task `index` fit the budget if the task also waits for the tasks `waits`."""
         result_bytes = self._own[index]
         if not result_bytes:
             return True
@@ -237,7 +246,7 @@ class _Memory:
 
 
 def _program_live_bytes(count: int, storages: Sequence[Storage]) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Return the live bytes at each task when the program runs in order."""
+    """Return the live bytes at each task if all tasks run in program order."""
     change = np.zeros(count + 1, np.int64)
     for storage in storages:
         change[storage.maker] += storage.nbytes

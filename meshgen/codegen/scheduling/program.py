@@ -15,7 +15,7 @@ from meshgen.runtime.plan import Schedule
 
 
 class Flow(NamedTuple):
-    """A control flow op: the captured values of its regions, and the schedule of each region.
+    """A control flow op: the captured values and the schedule of each of its regions.
 
     `trips` is the trip count of a loop (1 if unknown), or None for branches.
     """
@@ -31,18 +31,19 @@ class Flow(NamedTuple):
 
     @property
     def scratch_bytes(self) -> int:
-        """Scratch bytes for the regions, only one of which runs at a time."""
+        """Return the scratch bytes (per device) of the regions, only one of which runs at a time."""
         return max(region.arena_bytes for region in self.regions)
 
 
 class Usage(NamedTuple):
-    """The shared storages of values, by index, and the launches that write and access them.
+    """The storages of a program, and the launches that access them. Storages are identified by their index.
 
     Attributes:
+        places: the value that owns each storage.
         nbytes: bytes of each storage in the arena; 0 for storages that the caller of a region provides.
         stays: whether each storage must outlive the step.
-        made: by launch, the storages that it writes, without those that exist before the step.
-        touched: by launch, all storages that it reads or writes.
+        made: for each launch, the storages that it writes, without storages that exist before the step.
+        touched: for each launch, all storages that it reads or writes.
     """
 
     places: tuple[Value, ...]
@@ -54,7 +55,7 @@ class Usage(NamedTuple):
 
 @dataclass(frozen=True)
 class Program:
-    """Launches with their tasks, and the storage of every value.
+    """The launches of a module with their tasks, and the storage of every value.
 
     Attributes:
         replaced: result -> the value that it overwrites, because nothing reads that value later.
@@ -66,30 +67,31 @@ class Program:
     module: Module
     nodes: tuple[Node, ...]
     kernels: dict[str, Graph]
-    names: tuple[str, ...]  # kernel of each node; empty for collectives and control flow
+    names: tuple[str, ...]  # kernel name of each node; empty for collectives and control flow
     tasks: tuple[Task, ...]
     storages: Storages
     replaced: Mapping[Value, Value]
     inside: Mapping[Value, tuple[Value, int]]
-    flows: dict[int, Flow]  # by node index
-    scratch_bytes: dict[int, int]  # by node index, for launches that need scratch
+    flows: dict[int, Flow]  # control flow ops by node index
+    scratch_bytes: dict[int, int]  # scratch bytes per device by node index, for launches that need scratch
     inputs_are: str
     donated: Mapping[int, int]
 
     def place(self, value: Value) -> Value:
-        """Return the value that owns the bytes of `value`: the first of values that overwrite each other, or a join.
+        """Return the value that owns the bytes of `value`: the first of the values that overwrite each other, or a
+        join.
 
-        All values with the same place share its bytes, one after the other.
+        All values with the same place use its bytes, one after the other.
         """
         return self._places[self.storages.root[value]][0]
 
     def first_byte(self, value: Value) -> int:
-        """Return the byte offset of a value in its place."""
+        """Return the byte offset of `value` within its place."""
         return self._places[self.storages.root[value]][1] + self.storages.first_byte.get(value, 0)
 
     @cached_property
     def kinds(self) -> Mapping[Value, str]:
-        """The buffer kind of each storage. An input or constant that is also an output keeps its kind."""
+        """Return the buffer kind of each storage. An input or constant that is also an output keeps its kind."""
         graph = self.module.graph
         kinds = dict.fromkeys(self.storages.root.values(), "temporary")
         kinds |= {self.storages.root[value]: "output" for value in graph.outputs}
@@ -98,12 +100,13 @@ class Program:
 
     @cached_property
     def usage(self) -> Usage:
-        """The storages that each launch accesses, in any issue order."""
+        """Return the storages that each launch accesses. The result does not depend on the issue order."""
         shared: dict[Value, list[Value]] = {}
         for root in dict.fromkeys(self.storages.root.values()):
             shared.setdefault(self.place(root), []).append(root)
         index_of = {storage: index for index, storage in enumerate(shared)}
-        preexisting = {n for storage, n in index_of.items() if storage not in self.storages.made}  # live from the start
+        # storages that are live before the step starts
+        preexisting = {n for storage, n in index_of.items() if storage not in self.storages.made}
         written_by = [[index_of[self.place(v)] for v in node.results] for node in self.nodes]
         read = [[index_of[self.place(v)] for v in self.reads(n)] for n in range(len(self.nodes))]
         return Usage(
@@ -116,12 +119,12 @@ class Program:
 
     @cached_property
     def _places(self) -> Mapping[Value, tuple[Value, int]]:
-        """The place of each root, and its byte offset there."""
+        """Return for each root value its place and its byte offset in the place."""
         roots = dict.fromkeys(self.storages.root.values())
         return {root: place_of(root, self.replaced, self.inside) for root in roots}
 
     def reads(self, index: int) -> Sequence[Value]:
-        """Return the values that a launch reads; a single-op kernel takes a repeated operand once."""
+        """Return the values that a launch reads. A kernel with a single op lists a repeated operand once."""
         node = self.nodes[index]
         if index in self.flows:
             return [*node.operands, *self.flows[index].outside]
@@ -131,7 +134,7 @@ class Program:
 def place_of(
     root: Value, replaced: Mapping[Value, Value], inside: Mapping[Value, tuple[Value, int]]
 ) -> tuple[Value, int]:
-    """Return the storage whose bytes `root` finally shares, and the byte offset of `root` in it."""
+    """Return the storage whose bytes `root` finally uses, and the byte offset of `root` in this storage."""
     start = 0
     while root in replaced or root in inside:
         root, offset = (replaced[root], 0) if root in replaced else inside[root]

@@ -1,4 +1,6 @@
-"""Wrapping of a control flow region in a module of its own, whose arguments the caller provides."""
+"""Wrapping of a control flow region in a separate module, so that it can be scheduled. Its caller provides the
+arguments.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +15,11 @@ from meshgen.spec import Sharding
 
 
 def region_module(module: Module, node: Node, region: Graph, outside: Sequence[Value]) -> Module:
-    """Return a region of a node as a module. The captured values `outside` follow the region's own arguments.
+    """Return a region of `node` as a module. The captured values `outside` follow the region's own arguments.
 
-    A value that the body of a scan carries is donated to its next value: it is updated in place if its last use allows
+    A value that the body of a scan carries is donated to its next value, which overwrites it if its last use allows
     that. The same holds for rows that the body only writes. No value is donated to a next value that does not depend on
-    it, which may be computed while the old value is in use.
+    it, because that next value may be computed while the old value is still in use.
     """
     graph = Graph(region.name, [*region.inputs, *outside], region.nodes, region.outputs)
     donations = {n: n for n in range(len(node.results)) if _follows(region, n)} if is_scan(node) else {}
@@ -30,7 +32,7 @@ def region_module(module: Module, node: Node, region: Graph, outside: Sequence[V
 
 
 def _follows(region: Graph, index: int) -> bool:
-    """Whether output `index` depends on input `index`, or no node uses that input."""
+    """Whether output `index` of a region depends on input `index`, or no node of the region uses this input."""
     reached = {region.inputs[index]}
     for node in region.nodes:
         if not reached.isdisjoint(used_by(node)):

@@ -1,10 +1,10 @@
 """Scheduling of a fused module: a total order on streams, events, and a buffer plan.
 
 The search tries the program's order, list schedules (`orders.py`), and improved versions of them
-(`forward_backward.py`). The shortest predicted step wins among those that need no more memory than the program's order,
-or than a given limit. Steps whose times differ by less than the accuracy of the prediction (2 %) are ranked by the
-product of seconds and bytes. If the shortest step needs too much memory, the search also tries list schedules with a
-memory budget.
+(`forward_backward.py`). The shortest predicted step wins among candidates that need no more memory than the program's
+order, or than an explicit limit. Steps whose times differ by less than the accuracy of the prediction (2 %) are ranked
+by the product of seconds and bytes. If the shortest step needs too much memory, the search also tries list schedules
+with a memory budget.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from meshgen.runtime.plan import Schedule, aligned
 
 def schedule(module: Module, target: str = "cuda:sm_90", *, costs: Costs | None = None,
              memory_limit: int | None = None) -> Schedule:  # fmt: skip
-    """Return the step of a `fuse`-stage module.
+    """Return the step (schedule) of a `fuse`-stage module.
 
     Also accepts stage `partition`, where each unfused op becomes a kernel.
 
     Args:
         target: the device whose durations are predicted.
         costs: durations of kernels and collectives; default: the roofline and link models of `target`.
-        memory_limit: limit of the arena in bytes; default: the arena size of program order.
+        memory_limit: limit of the arena in bytes per device; default: the arena size of program order.
     Raises:
         CodegenError: MG0303, even the smallest order needs more than `memory_limit`; MG0301, control flow around
             transfers between meshes cannot be unrolled.
@@ -48,7 +48,7 @@ def schedule(module: Module, target: str = "cuda:sm_90", *, costs: Costs | None 
 
 
 def sequential_bytes(module: Module, target: str) -> int:
-    """Return the arena size of a fused module whose launches run in program order."""
+    """Return the arena bytes (per device) of a fused module whose launches run in program order."""
     return Steps(module, default_costs(target)).sequential_bytes
 
 
@@ -58,7 +58,9 @@ def unlimited(module: Module, target: str) -> Schedule:
 
 
 def launches_of(module: Module, costs: Costs, inputs_are: str = "input") -> Program:
-    """Return the launches of a fused module, or of a region, whose inputs the caller provides."""
+    """Return the launches of a fused module, or of a region in a module, whose inputs the caller provides
+    (`inputs_are`).
+    """
     return collect(module, costs, inputs_are, lambda region: Steps(region, costs, "given").plan(None))
 
 
@@ -76,17 +78,17 @@ class Steps:
 
     @cached_property
     def least_seconds(self) -> float:
-        """A lower bound of the step time for all orders."""
+        """Return a lower bound of the step time, valid for all orders."""
         return least_seconds(self.program.tasks)
 
     @property
     def shortest_seconds(self) -> float:
-        """The shortest predicted step time without a memory limit."""
+        """Return the shortest predicted step time without a memory limit."""
         return self._listed[0][1].seconds
 
     @property
     def sequential_bytes(self) -> int:
-        """The arena size of the program's own order."""
+        """Return the arena bytes (per device) of the program's own order."""
         return self.in_order.arena_bytes
 
     def plan(self, memory_limit: int | None) -> Schedule:
@@ -111,12 +113,12 @@ class Steps:
 
     @cached_property
     def in_order(self) -> Tried:
-        """The program's own order."""
+        """Return the program's own order, evaluated."""
         return Tried(self.program, Order(tuple(range(len(self.program.tasks)))))
 
     @cached_property
     def _listed(self) -> list[tuple[Priority, Tried]]:
-        """List schedules with the priority that produced each, shortest first."""
+        """Return list schedules, each with the priority that produced it, the shortest step first."""
         program = self.program
         tried_priorities = priorities(program.tasks, self._perturbed)
         listed = _by_seconds(
@@ -128,7 +130,9 @@ class Steps:
         return _by_seconds([*listed, *improved])
 
     def _improved(self, tried: Tried) -> Iterator[tuple[Priority, Tried]]:
-        """Yield forward-backward improvements while the step becomes shorter and is clearly above the lower bound."""
+        """Yield forward-backward improvements of `tried`, as long as the step gets shorter and is clearly above the
+        lower bound.
+        """
         while tried.seconds > self.least_seconds * DEFAULT.scheduling.same_step:
             improved = _by_seconds(
                 (priority, Tried(self.program, order)) for priority, order in justified(self.program.tasks, tried.start)
@@ -144,7 +148,7 @@ def _by_seconds(candidates: Iterable[tuple[Priority, Tried]]) -> list[tuple[Prio
 
 
 def _distinct(candidates: Iterable[Tried]) -> list[Tried]:
-    """Return each distinct order once, so that its buffers are placed only once."""
+    """Return the candidates without repeated orders, so that the buffers of each order are placed only once."""
     unique: dict[Hashable, Tried] = {}
     for candidate in candidates:
         unique.setdefault((candidate.order.numbers, tuple(sorted(candidate.order.waits.items()))), candidate)
@@ -152,10 +156,10 @@ def _distinct(candidates: Iterable[Tried]) -> list[Tried]:
 
 
 def best_within(tried: Sequence[Tried], cap: int) -> Tried | None:
-    """Return the best step that needs at most `cap` bytes, or None if no step fits.
+    """Return the best step that needs at most `cap` bytes per device, or None if no step fits.
 
-    The shortest step is best. Among steps of about the same time, it is the one with the least product of seconds and
-    bytes.
+    The shortest step is best. Among steps of about the same time, the one with the least product of seconds and
+    bytes is best.
     """
     ranked = sorted(tried, key=lambda candidate: candidate.seconds)
     best = next((candidate for candidate in ranked if not candidate.exceeds(cap)), None)
@@ -182,10 +186,11 @@ def _too_big(needed: int, limit: int) -> Diagnostic:
 
 
 def priorities(tasks: Sequence[Task], perturbed: int = 0) -> list[Priority]:
-    """Return priorities: the longest path to the end, program order, and `perturbed` random variations of the path.
+    """Return priorities for list schedules.
 
-    Chunks of one chain have equal paths and run in lockstep, so that all of them communicate at once. Random variations
-    let some chunks run ahead.
+    They are the longest path to the end, program order, and `perturbed` random variations of the path. Chunks of one
+    value have equal paths and advance in lockstep, so that all of them communicate at once. With random variations,
+    some chunks run ahead.
     """
     path = longest_paths(tasks)
     rng = random.Random(0)
@@ -196,9 +201,9 @@ def priorities(tasks: Sequence[Task], perturbed: int = 0) -> list[Priority]:
 
 
 def capped_orders(program: Program, nbytes: int, ways: Sequence[Priority]) -> Iterator[Order]:
-    """Yield orders with at most about `nbytes` live bytes.
+    """Yield list schedules with at most about `nbytes` live bytes per device, for the priorities `ways`.
 
-    Some budgets are smaller, to leave room for gaps between buffers.
+    Some budgets are smaller than `nbytes`, to leave room for gaps between buffers.
     """
     storages = storages_of(program)
     for share in DEFAULT.scheduling.cap_shares:
@@ -207,10 +212,10 @@ def capped_orders(program: Program, nbytes: int, ways: Sequence[Priority]) -> It
 
 
 def storages_of(program: Program) -> tuple[Storage, ...]:
-    """Return the storages of the launches: one per group of values that share bytes, and one per scratch."""
+    """Return the storages that launches write: one per group of values that share bytes, and one per scratch buffer."""
     maker: dict[Value, int] = {}
     for root, made in program.storages.made.items():
-        if (place := program.place(root)) in program.storages.made:  # else the storage exists before the step
+        if (place := program.place(root)) in program.storages.made:  # Other storages exist before the step.
             maker[place] = min(maker.get(place, made[0].number), *(m.number for m in made))
     users: dict[Value, set[int]] = {value: set() for value in maker}
     for number in range(len(program.nodes)):

@@ -1,4 +1,4 @@
-"""The schedule as a stage of the program: launches in issue order with their time slots, results with their buffers."""
+"""The schedule as a stage of the program: launches in issue order, annotated with time slots and buffers of results."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from meshgen.runtime.plan import Schedule
 
 
 def scheduled(module: Module, plan: Schedule) -> Module:
-    """Return a `fuse`-stage module in the order of its schedule `plan`.
+    """Return a `fuse`-stage module with its nodes in the order of the schedule `plan`.
 
     Constants come first and views at their first use, because neither is launched.
     """
@@ -35,7 +35,7 @@ def scheduled(module: Module, plan: Schedule) -> Module:
 
 
 def _with_regions(node: Node, module: Module, steps: Sequence[Schedule]) -> Node:
-    """Order the regions of control flow by their schedules. Kernels have bodies, not regions."""
+    """Return `node` with the nodes of its regions ordered by the regions' schedules. Kernels have bodies, not regions."""
     if not steps:
         return node
     outside, regions = captured(node), list[Graph]()
@@ -54,9 +54,9 @@ def _slots(plan: Schedule) -> list[Slot]:
 
 
 def _issue_order(launched: Sequence[Node], number_of: Mapping[Value, int], plan: Schedule) -> list[Node]:
-    """Return the node of each item.
+    """Return the node of each item of the schedule.
 
-    Nodes are identified by their results; nodes without results keep their program order.
+    Nodes are identified by their results. Nodes without results keep their program order.
     """
     by_results = {tuple(number_of[v] for v in node.results): node for node in launched if node.results}
     silent = iter([node for node in launched if not node.results])
@@ -66,7 +66,7 @@ def _issue_order(launched: Sequence[Node], number_of: Mapping[Value, int], plan:
 def _views(
     values: Sequence[Value], views: dict[Value, Node], number_of: Mapping[Value, int], plan: Schedule
 ) -> list[Node]:
-    """Return the views among `values` that were not emitted yet, each after the view that it reads."""
+    """Return those of `views` that `values` need and that were not emitted yet, each after the view that it reads."""
     emitted: list[Node] = []
     for value in values:
         if node := views.pop(value, None):

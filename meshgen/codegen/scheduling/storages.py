@@ -1,8 +1,9 @@
-"""The bytes of every value of a fused graph: its own, part of another value's, or a union of other values'.
+"""The bytes of every value of a fused graph: separate, part of another value's bytes, or a union of other values'
+bytes.
 
-view, subview           share the bytes of their operand optimization_barrier    its results share the bytes of its
-operands, and are ready once all operands are join                    a concatenation without copies: its operands are
-computed inside its bytes
+view, subview           share the bytes of their operand
+optimization_barrier    its results share the bytes of its operands, and are ready once all operands are ready
+join                    a concatenation without copies: its operands are computed inside its bytes
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from meshgen.ops.classes import VIEWS
 
 
 class Made(NamedTuple):
-    """Bytes [start, stop) of a storage, and the index of the launch that writes them."""
+    """Bytes [start, stop) of a storage, and the index of the launch that writes these bytes."""
 
     start: int
     stop: int
@@ -27,12 +28,13 @@ class Made(NamedTuple):
 
 
 class Storages(NamedTuple):
-    """The storage of each value.
+    """The storage of each value, and the launches that write it.
 
     Attributes:
         root: the value whose bytes a value shares: itself, unless it is a view or an operand of a join.
-        first_byte: the byte offset in the root; 0 if missing.
-        made: for each root, the launches that write it and the bytes that each writes. Only joins have several.
+        first_byte: the byte offset of a value in its root; 0 if missing.
+        made: for each root, the launches that write it and the bytes that each writes. Only joins have several
+            launches.
         behind: for each value that passes through an optimization barrier, the barrier's operands.
     """
 
@@ -44,13 +46,14 @@ class Storages(NamedTuple):
     def needs(self, value: Value) -> set[int]:
         """Return the launches that must precede a read of `value`.
 
-        These are its writers and, if `value` passes a barrier, the writers of all operands of the barrier.
+        These are the launches that write `value` and, if `value` passes a barrier, the launches that write the
+        barrier's operands.
         """
         waits = reachable([value], lambda current: self.behind.get(current, ()))
         return {launch for current in waits for launch in self.makers(current)}
 
     def makers(self, value: Value) -> list[int]:
-        """Return the launches that write bytes of `value`; empty for an argument or a constant."""
+        """Return the launches that write bytes of `value`. Empty for an argument or a constant."""
         start = self.first_byte.get(value, 0)
         stop = start + value.type.nbytes
         writers = self.made.get(self.root[value], ())
@@ -65,7 +68,7 @@ def storages_of(graph: Graph, launches: Sequence[Node]) -> Storages:
     """Return the storages of a graph whose launches are `launches`."""
     root = {value: value for value in graph.values()}
     first_byte = dict[Value, int]()
-    having: dict[Value, list[Value]] = {}  # by root, the other values that share its bytes
+    having: dict[Value, list[Value]] = {}  # for each root, the other values that share its bytes
     behind: dict[Value, tuple[Value, ...]] = {}
 
     def give(value: Value, owner: Value, start: int) -> None:

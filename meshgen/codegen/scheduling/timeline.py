@@ -1,4 +1,4 @@
-"""The predicted timeline of a step: when each task starts on its stream, and how much communication is hidden.
+"""The predicted timeline of a step: when each task starts on its stream, and how much communication kernels hide.
 
 A stream runs its tasks one after the other in issue order. A task also waits for the tasks that it depends on.
 """
@@ -17,7 +17,9 @@ from meshgen.runtime.plan import COMPUTE, STREAMS, Exposure, Item, Schedule, run
 
 
 class Costs(NamedTuple):
-    """Cost model: predicted seconds of a kernel body, of a collective, and of a copy of some bytes on a device."""
+    """Cost model: predicted seconds of a kernel body, of a collective, and of a copy of a number of bytes on one
+    device.
+    """
 
     kernel: Callable[[Graph], float]
     collective: Callable[[Collective], float]
@@ -33,7 +35,7 @@ class Task(NamedTuple):
 
 
 def start_times(tasks: Sequence[Task], order: Sequence[int]) -> tuple[list[float], float]:
-    """Return the start of each task (by task index) when issued in `order`, and the end of the step."""
+    """Return the start time of each task (by task index) if issued in `order`, and the end of the step."""
     free = [0.0] * STREAMS
     start, end = [0.0] * len(tasks), [0.0] * len(tasks)
     for index in order:
@@ -44,7 +46,7 @@ def start_times(tasks: Sequence[Task], order: Sequence[int]) -> tuple[list[float
 
 
 def control_seconds(op: str, regions: Sequence[Schedule], trips: int, copy: Callable[[int], float]) -> float:
-    """Return the predicted seconds of control flow. For branches it is the time of the longest one.
+    """Return the predicted seconds of control flow. Branches take the time of the longest branch.
 
     Args:
         trips: trip count of a loop.
@@ -55,7 +57,7 @@ def control_seconds(op: str, regions: Sequence[Schedule], trips: int, copy: Call
 
 
 def copied_seconds(op: str, regions: Sequence[Schedule], copy: Callable[[int], float]) -> float:
-    """Return the seconds that an iteration, or a branch, needs to copy results that are not computed in place."""
+    """Return the seconds per iteration (or branch) for copying results that the region does not compute in place."""
     region = regions[-1]
     carried = region.inputs if op == "scan" else ()
     in_place = {n for n, storage in zip(region.outputs, carried, strict=False) if region.buffers[n].storage == storage}
@@ -63,7 +65,7 @@ def copied_seconds(op: str, regions: Sequence[Schedule], copy: Callable[[int], f
 
 
 def longest_paths(tasks: Sequence[Task]) -> list[float]:
-    """Return the seconds from the start of each task to the end of the step if streams were unlimited."""
+    """Return for each task the seconds from its start to the end of the step, if streams had unlimited capacity."""
     path = [0.0] * len(tasks)
     for index in reversed(range(len(tasks))):
         path[index] += tasks[index].seconds
@@ -73,7 +75,7 @@ def longest_paths(tasks: Sequence[Task]) -> list[float]:
 
 
 def backwards(tasks: Sequence[Task]) -> list[Task]:
-    """Return the tasks with time reversed: the last task is the first, and depends on its former users."""
+    """Return the tasks with time reversed: the last task becomes the first, and each task depends on its former users."""
     users: list[list[int]] = [[] for _ in tasks]
     for index, task in enumerate(tasks):
         for need in task.needs:
@@ -91,7 +93,9 @@ def least_seconds(tasks: Sequence[Task]) -> float:
 
 
 def one_machine_bound(tasks: Sequence[Task], heads: Sequence[float], tails: Sequence[float]) -> float:
-    """Return a lower bound of the step time: earliest start, plus work, plus least tail of tasks on one stream.
+    """Return a lower bound of the step time for the tasks of one stream.
+
+    It is the maximum, over sets of tasks, of the least head, plus the work of the set, plus the least tail.
 
     Args:
         heads: seconds that must pass before each task.
@@ -101,7 +105,7 @@ def one_machine_bound(tasks: Sequence[Task], heads: Sequence[float], tails: Sequ
     for stream in range(STREAMS):
         mine = sorted((n for n, task in enumerate(tasks) if task.stream == stream), key=lambda n: -heads[n])
         work, tail = 0.0, math.inf
-        for index in mine:  # Each set consists of the tasks that start latest.
+        for index in mine:  # Examined sets consist of the tasks with the latest possible starts.
             work += tasks[index].seconds
             tail = min(tail, tails[index])
             bound = max(bound, heads[index] + work + tail)
@@ -109,7 +113,9 @@ def one_machine_bound(tasks: Sequence[Task], heads: Sequence[float], tails: Sequ
 
 
 def exposures(items: Sequence[Item]) -> tuple[Exposure, ...]:
-    """Return for each collective on a communication stream the time that kernels hide, and the exposed rest."""
+    """Return for each collective on a communication stream the seconds that kernels hide, and the seconds that stay
+    exposed.
+    """
     busy = [(i.start, i.end) for i in items if i.stream == COMPUTE]
     exposed: list[Exposure] = []
     for index, item in enumerate(items):

@@ -3,9 +3,9 @@
     before   %y = dynamic_update_slice %x, %u, %i      the kernel reads all of %x and writes all of %y
     after    %y = update_in_place %x, %u, %i           the kernel writes the elements of %u; %y shares the bytes of %x
 
-This includes chains of updates: an element that is in several windows is written only by the last of them.
+This includes chains of updates: an element that is in several windows is written only by the last update.
 
-The pass runs once it is decided which results overwrite an operand (`donation.py`, `aliasing.py`). If only some
+The pass runs after it is decided which results overwrite an operand (`donation.py`, `aliasing.py`). If only some
 launches of a kernel can update in place, the kernel is duplicated.
 """
 
@@ -29,7 +29,7 @@ _OUT_OF_PLACE = "dynamic_update_slice"
 
 
 def update_in_place(program: Program, costs: Costs) -> Program:
-    """Return the program with in-place updates in the kernels whose results share the bytes of the updated operand."""
+    """Return the program with in-place updates in all kernels whose results share the bytes of the updated operand."""
     names, kernels, tasks = list(program.names), dict(program.kernels), list(program.tasks)
     name_of_variant: dict[tuple[str, tuple[int, ...]], str] = {}
     for index, name in enumerate(program.names):
@@ -53,7 +53,7 @@ def update_in_place(program: Program, costs: Costs) -> Program:
 
 
 def _updated(program: Program, launch: int) -> Iterator[int]:
-    """Yield the result indices of a launch that can be updated in place.
+    """Yield the indices of those results of a launch that can be updated in place.
 
     Such a result is a window written into an operand that shares its bytes, and the launch reads these bytes through no
     other operand.
@@ -78,9 +78,10 @@ def _bytes(program: Program, value: Value) -> tuple[Value, int]:
 
 
 def _with_updates(body: Graph, results: Sequence[int]) -> Graph | None:
-    """Return the body with all `results` updated in place, or else the first one that a kernel can be generated for.
+    """Return the body with all outputs `results` updated in place.
 
-    Returns None if that is possible for none of them.
+    If no kernel can be generated for that, only the first output for which a kernel can be generated is updated in
+    place. Returns None if no output can be.
     """
     variants = (_updating(body, subset) for subset in dict.fromkeys((tuple(results), *((n,) for n in results))))
     return next((variant for variant in variants if _is_generated(variant)), None)

@@ -1,4 +1,6 @@
-"""Comparison of two forms of a kernel, which may only differ by the rounding errors of different summation orders."""
+"""Comparison of the results of two forms (tiles) of a kernel, which may differ only by rounding in other summation
+orders.
+"""
 
 from __future__ import annotations
 
@@ -15,19 +17,19 @@ from meshgen.ops.flops import graph_flops
 from meshgen.ops.tolerance.bounds import error_bound
 from meshgen.runtime.simulate import rank_handlers
 
-# FLOP of the largest kernel whose errors are bounded element by element, which takes NumPy about a minute
+# Most FLOP of a kernel whose errors are bounded element by element. NumPy takes about a minute for this many.
 MOST_BOUNDED = 1e9
 TF32_ROUNDOFF = 2.0**-11  # unit roundoff of TF32, the least precise format to which matmul operands are rounded
-# roundoffs, relative to the largest element, by which results may differ. Chosen: random errors grow with a root
+# Most roundoffs, relative to the largest element, by which results may differ. Chosen: random errors grow with a root
 ROUNDOFFS = 8
 Array = np.ndarray[Any, Any]
 
 
 def allowed(body: Graph, mesh: Mesh, rank: int, operands: Sequence[Array], results: Sequence[Array]) -> list[Array]:
-    """Return, for each result, how much the elements of another form may differ from `results`.
+    """Return, for each array in `results`, how much the elements of another form of the kernel may differ from it.
 
-    Small kernels have a bound for each element (`ops/tolerance`), which NumPy would compute too slowly for large ones.
-    Floats of large kernels may differ by `ROUNDOFFS` of the largest element, and their integers must be equal.
+    For small kernels, the bound is derived for each element (`ops/tolerance`). NumPy is too slow for that in large
+    kernels: their floats may differ by `ROUNDOFFS` of the largest element, and their integers must be equal.
     """
     if graph_flops(body) <= MOST_BOUNDED:
         return error_bound(body, operands, evaluator=Evaluator(rank_handlers(mesh, rank)))
@@ -46,7 +48,7 @@ def _of_largest(dtype: str, array: Array) -> float:
 
 
 def differences(results: Sequence[Array], expected: Sequence[Array], bounds: Sequence[Array]) -> Iterator[str]:
-    """Yield a text for each result with elements that differ by more than the bounds. NaNs are equal."""
+    """Yield a text for each result whose elements differ from `expected` by more than `bounds`. NaNs are equal."""
     for i, (left, right, bound) in enumerate(zip(results, expected, bounds, strict=True)):
         with np.errstate(all="ignore"):
             wide = np.complex128 if np.iscomplexobj(right) else np.float64

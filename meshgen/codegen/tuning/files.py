@@ -23,7 +23,9 @@ from meshgen.runtime.signatures import signed
 
 
 class PredictedTimer:
-    """A timer that returns the same predicted time for every form of a kernel, so that the shipped form always stays."""
+    """A timer that returns the same predicted time for every form of a kernel, so that tuning always keeps the shipped
+    form.
+    """
 
     def __init__(self, device: Device, body: Graph) -> None:
         major, minor = device.capability
@@ -35,13 +37,13 @@ class PredictedTimer:
 
 
 def on_gpu(seconds: float, candidates: int) -> Bench:
-    """Return a bench on the first GPU of this machine. Raises MissingError MG0602, MG0603."""
+    """Return a bench on the first GPU of this machine. Raises MissingError MG0602 or MG0603 if no GPU can be used."""
     return Bench(real(1), lambda device, _: EventTimer(device), seconds, candidates)
 
 
 def on_emulated(members: Members, seconds: float, candidates: int) -> Bench:
-    """Return a bench on an emulated GPU for a module. Candidates are compared with the shipped form, but have no times
-    of their own.
+    """Return a bench on an emulated GPU for a module. It compares the results of candidates, but all have the same
+    time.
     """
     archs = (first_arch(module.manifest.kernels) for module in modules_of(members))
     arch = next(filter(None, archs), "sm_90")  # Without any architecture, `measure` raises the error.

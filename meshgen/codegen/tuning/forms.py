@@ -1,4 +1,4 @@
-"""Forms of a kernel: the one that the module was shipped with, and the candidates for its architecture."""
+"""Forms of a kernel: the form with which the module was shipped, and the candidates (tiles) for its architecture."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class Form:
 
     Attributes:
         source: the source of the candidate, or None for a shipped kernel that equals no candidate.
-        kernel: its entry in the manifest, which says how it is launched.
-        files: the members that `kernel` names.
+        kernel: the kernel's entry in the manifest, which says how it is launched.
+        files: the members of the module file that `kernel` names.
     """
 
     source: KernelSource | None
@@ -35,7 +35,7 @@ class Form:
 
 
 def candidates(name: str, body: Graph, mesh: Mesh, arch: str, most: int) -> list[KernelSource]:
-    """Return the first candidates by predicted time. Candidates with the same source and launch count once.
+    """Return the first `most` candidates by predicted time. Candidates with the same source and launch count once.
 
     A kernel with only one candidate gets variants with other numbers of warps. Raises CodegenError MG0301 if no kernel
     can be generated.
@@ -62,8 +62,9 @@ def _identity(text: str, constants: Mapping[str, object], *options: int) -> tupl
 
 
 def shipped(module: LoadedModule, name: str, arch: str, sources: Sequence[KernelSource]) -> Form:
-    """Return the form in the module for an architecture, with the candidate of which it was built if that is one of
-    `sources`.
+    """Return the form of a kernel in the module for an architecture.
+
+    Its `source` is the candidate in `sources` from which the form was built, or None if no candidate equals it.
     """
     kernel = module.manifest.kernels[name]
     launch = kernel.on(arch)
@@ -83,15 +84,15 @@ def built_forms(name: str, body: Graph, sources: Sequence[KernelSource], arch: s
 
 
 def form_of(name: str, source: KernelSource, built: Mapping[str, BuiltKernel]) -> Form:
-    """Return the form of a source, with its binary for each architecture."""
+    """Return the form of a candidate `source`, given its binary for each architecture."""
     files = {f"kernels/{name}.py": source.text.encode()}
     binaries = add_binaries(files, {(name, arch): kernel for arch, kernel in built.items()})
     return Form(source, kernel_entry(name, source, binaries), files)
 
 
 def in_place_of(shipped_form: Form, form: Form, name: str, arch: str) -> Form:
-    """Return the kernel of a module with the form of a candidate for one architecture. It keeps its forms for other
-    architectures.
+    """Return the manifest entry of a kernel with `form` as its form for one architecture. Forms for other architectures
+    stay.
     """
     if [*shipped_form.kernel.binaries] == [arch]:
         return form

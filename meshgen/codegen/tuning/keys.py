@@ -17,7 +17,7 @@ from typing import Any
 from meshgen.ir.encode import attrs_to_json
 from meshgen.ir.graph import Graph, TensorType, Value
 
-EXACT_BELOW = 16  # Smaller sizes are not rounded: they are below the least tile of a matmul.
+EXACT_BELOW = 16  # Smaller sizes are not rounded, because they are below the smallest tile of a matmul.
 
 
 def kernel_digest(body: Graph) -> str:
@@ -51,7 +51,7 @@ def _structure(graph: Graph, numbers: dict[Value, int], counter: Iterator[int]) 
 
 
 def _without_sizes(value: Any) -> Any:
-    """Replace large integers and arrays in a JSON attribute by placeholders."""
+    """Return a JSON attribute with large integers and arrays replaced by placeholders."""
     if isinstance(value, dict):
         if "array" in value:
             return "array"

@@ -1,4 +1,4 @@
-"""Replacement of kernels in modules. Only code, launches and the report change.
+"""Replacement of kernels in module files. Only code, launches and the report change.
 
 A file holds one module, or one module for each mesh, specialization or entry function. `modules_of` yields them.
 `with_forms` rewrites the file with the changed modules.
@@ -27,7 +27,7 @@ from meshgen.runtime.native.export import FOLDER, with_members
 from meshgen.runtime.native.table import native_members
 from meshgen.runtime.validation.checked import checked_manifest, load_part
 
-CODE = ("kernels/", "cubins/", "ptx/", FOLDER)  # members that are rewritten, or that depend on rewritten members
+CODE = ("kernels/", "cubins/", "ptx/", FOLDER)  # folders of members with code, or with data that depends on the code
 WEIGHTS = "weights.safetensors"
 
 
@@ -36,7 +36,7 @@ class Change:
     """The change of one kernel.
 
     Attributes:
-        form: the new form, or None if the kernel stays as it is.
+        form: the new form, or None if the form does not change.
         provenance: the measurement, for the report of the module.
     """
 
@@ -44,11 +44,12 @@ class Change:
     provenance: Mapping[str, Any]
 
 
-Changes = Mapping[str, Mapping[str, Change]]  # digest of a module's manifest -> name of a kernel -> its change
+# for each module (by the digest of its manifest) and each kernel name, the kernel's change
+Changes = Mapping[str, Mapping[str, Change]]
 
 
 def modules_of(members: Members) -> Iterator[LoadedModule]:
-    """Yield the single-mesh modules in a file, equal modules once. Raises the same errors as `load`."""
+    """Yield the distinct single-mesh modules in a file. Raises the same errors as `load`."""
     seen: set[str] = set()
     for module in _modules(members):
         if (key := key_of(module.members)) not in seen:
@@ -71,7 +72,7 @@ def _modules(members: Members) -> Iterator[LoadedModule]:
 
 
 def _inner(members: Members, value: Json) -> dict[Hashable, Members]:
-    """Return the modules inside a module file, by entry function, sizes, or number of the mesh.
+    """Return the modules inside a module file by entry function, by sizes, or by the number of their mesh.
 
     Returns an empty dict for a single-mesh module.
     """
@@ -91,7 +92,7 @@ def _inner(members: Members, value: Json) -> dict[Hashable, Members]:
 
 
 def with_forms(members: Members, changes: Changes) -> dict[str, bytes]:
-    """Return the members of the file with the changes applied. The signature is omitted, as it no longer matches.
+    """Return the members of the file with the changes applied, without the signature, which no longer matches.
 
     Raises the same errors as `load`.
     """

@@ -41,10 +41,10 @@ class Row:
     Attributes:
         kernel, shapes: digest and shape class of the kernel (see `keys`).
         device: the name of the device, as reported by the driver.
-        arch: its architecture, such as `sm_90`.
+        arch: the architecture of the device, such as `sm_90`.
         template, tile: template and tile of the candidate.
-        warm, cold: median seconds of a launch, with its operands in the L2 cache and with other data there.
-        before: mean of the warm and the cold time of the kernel that the module had.
+        warm, cold: median seconds of a launch, with its operands in the L2 cache and with other data in the L2 cache.
+        before: mean of the warm and the cold time of the kernel that the module had before tuning.
         rounds: how often each candidate was measured.
     """
 
@@ -65,19 +65,19 @@ class Row:
 
     @property
     def seconds(self) -> float:
-        """The mean of the warm and the cold time, by which candidates are compared."""
+        """Return the mean of the warm and the cold time, by which candidates are compared."""
         return (self.warm + self.cold) / 2
 
     @property
     def provenance(self) -> dict[str, Any]:
-        """The entry for a kernel with this tile in the report of a module."""
+        """Return the entry for a kernel with this tile in the report of a module."""
         names = ("device", "arch", "template", "tile", "warm", "cold", "before", "rounds")
         return {name: getattr(self, name) for name in names}
 
     def beats(self, other: Row) -> bool:
-        """Whether this row is kept instead of another row with the same key.
+        """Whether a table keeps this row instead of `other`, which has the same key.
 
-        The row with more rounds wins, then the faster one. The order of merging does not matter.
+        The row with more rounds wins, then the row with less time, so the order of merging does not matter.
         """
         return self._rank > other._rank
 
@@ -97,17 +97,15 @@ class TuningTable:
 
     @property
     def rows(self) -> list[Row]:
-        """The rows in the order of their keys."""
+        """Return the rows in the order of their keys."""
         return [self._rows[key] for key in sorted(self._rows)]
 
     def merged(self, other: TuningTable) -> TuningTable:
-        """Return a table with the rows of both tables. Of two rows with one key, it has the better measured
-        (`Row.beats`).
-        """
+        """Return a table with the rows of both tables. Of two rows with one key, it keeps the winner (`Row.beats`)."""
         return TuningTable([*self._rows.values(), *other._rows.values()])
 
     def with_rows(self, rows: Iterable[Row]) -> TuningTable:
-        """Return a table in which `rows` replace those with the same keys."""
+        """Return a table in which `rows` replace existing rows with the same keys."""
         table = TuningTable()
         table._rows = self._rows | {row.key: row for row in rows}
         return table
@@ -120,7 +118,10 @@ class TuningTable:
         return by_kernel
 
     def find(self, body: Graph, arch: str) -> Row | None:
-        """Return the row for a kernel on an architecture, or None. If several devices have a row, return the fastest."""
+        """Return the row for a kernel on an architecture, or None if the table has none.
+
+        If several devices of the architecture have a row, return the fastest.
+        """
         if not self._rows:
             return None
         rows = self._by_kernel.get((kernel_digest(body), shape_class(body), arch), [])
@@ -136,7 +137,7 @@ Tuning = TuningTable | str | Path | None  # a table, or the path of its file
 
 
 def given_table(given: Tuning) -> TuningTable | None:
-    """Return a table that a caller passed directly or as a path.
+    """Return the table that a caller passed, either directly or as the path of a file.
 
     Raises UsageError MG0001 if `given` is neither, and the errors of `read_table`.
     """

@@ -1,4 +1,6 @@
-"""Measurement of candidates for the kernels of a module on a device, those with the most predicted time first."""
+"""Measurement of candidate forms for the kernels of a module on a device. Kernels with the most predicted time come
+first.
+"""
 
 from __future__ import annotations
 
@@ -28,9 +30,10 @@ from meshgen.runtime.cuda.timing import Timer, Timing
 from meshgen.runtime.module import LoadedModule
 from meshgen.runtime.random_arrays import random_operands
 
-# rounds, in each of which every form runs once, so that clocks and other users of the device affect all forms alike
+# Rounds of a measurement. Every form runs once per round, so that clocks and other users of the device affect all forms
+# alike.
 ROUNDS = 15
-# share of the time that a candidate must save. Measured: medians of `ROUNDS` rounds differ by about 1 % between runs
+# Share of the time that a candidate must save. Measured: medians of `ROUNDS` rounds differ by about 1 % between runs.
 LEAST_GAIN = 0.02
 SEED = 0  # seed of the random operands, which are the same in every run
 Array = np.ndarray[Any, Any]
@@ -74,12 +77,12 @@ class Measured:
     """The measurement of one kernel.
 
     Attributes:
-        module: digest of its module's manifest.
-        kernel: its name.
-        change: its change in the module, or None if nothing was measured.
-        row: its row in a table, or None if it has no tile to record.
+        module: digest of the manifest of the kernel's module.
+        kernel: the name of the kernel.
+        change: the kernel's change in the module, or None if nothing was measured.
+        row: the kernel's row in a table, or None if the kernel has no tile to record.
         others: number of candidates that were compared with the shipped form.
-        warnings: MG0612, for each candidate with different results.
+        warnings: MG0612, for each candidate with results that differ from the shipped form's.
     """
 
     module: str
@@ -92,7 +95,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Job:
-    """A kernel of a module, with the predicted seconds that its launches take in a step."""
+    """A kernel of a module to measure, with the predicted seconds that its launches take in a step."""
 
     module: LoadedModule
     name: str
@@ -101,7 +104,10 @@ class Job:
 
 
 def jobs_of(modules: Sequence[LoadedModule], capability: tuple[int, int]) -> list[Job]:
-    """Return the kernels with code for a device, the longest first. Raises MissingError MG0602 if there are none."""
+    """Return the kernels of modules with code for a device, the longest predicted time first.
+
+    Raises MissingError MG0602 if there are none.
+    """
     jobs: list[Job] = []
     for module in modules:
         launches = module.schedule.launch_counts()
@@ -154,19 +160,21 @@ class _Measurement:
         return Measured(key, job.name, change, row if row.tile else None, candidate_count, tuple(self.warnings))
 
     def _forms(self) -> list[Form]:
-        """Return the shipped form, followed by the forms of other candidates."""
+        """Return the shipped form, followed by the forms of the other candidates."""
         job = self.job
         try:
             sources = candidates(job.name, self.body, job.module.mesh, job.arch, self.bench.candidates)
-        except CodegenError:  # Another version of meshgen compiled the module.
+        # The shipped form remains if this version of meshgen cannot generate the kernel of a module from another
+        # version.
+        except CodegenError:
             sources = []
         shipped_form = shipped(job.module, job.name, job.arch, sources)
         other_sources = [source for source in sources if source is not shipped_form.source]
         return [shipped_form, *built_forms(job.name, self.body, other_sources, job.arch)]
 
     def _on_device(self, forms: Sequence[Form]) -> dict[int, Timing]:
-        """Return the median time of each form that computes the same results as the shipped form, by number of the
-        form.
+        """Return the median time of each form with the same results as the shipped form, by the position of the form in
+        `forms`.
         """
         job, rank = self.job, self.mesh.size - 1
         operands = random_operands(self.body, [SEED])
@@ -192,7 +200,7 @@ class _Measurement:
     def _results(self, kernel: OneKernel, launch: Launch, form: Form) -> list[Array]:
         """Return the results of a candidate.
 
-        Raises RuntimeFailure with the tile if the candidate faults, as the device is unusable after that.
+        Raises RuntimeFailure with the tile if the candidate faults, because the device is unusable after a fault.
         """
         try:
             return kernel.results(launch)
@@ -206,7 +214,7 @@ class _Measurement:
         return f"kernel '{self.job.name}' with tile {form.source.tile} on {self.device}: {problem}"
 
     def _medians(self, timer: Timer, launches: Mapping[int, Launch]) -> dict[int, Timing]:
-        """Return the median times of launches. Each round runs all of them, starting with a different one."""
+        """Return the median time of each launch. Each round runs all launches, starting with a different one."""
         samples: dict[int, list[Timing]] = {number: [] for number in launches}
         numbers = [*launches]
         for round_number in range(self.bench.rounds):
@@ -219,7 +227,8 @@ class _Measurement:
         }
 
     def _best(self, forms: Sequence[Form], timings: Mapping[int, Timing]) -> tuple[int, Form | None]:
-        """Return the number of the fastest form, and the kernel with this form on the device's architecture.
+        """Return the position of the fastest form in `forms`, and the kernel with this form for the device's
+        architecture.
 
         Returns 0 and None if the shipped form stays.
         """
