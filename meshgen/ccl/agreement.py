@@ -105,9 +105,7 @@ def _pair_faults(steps: Sequence[Messages], mesh: Mesh, first_rank: int) -> Iter
 
 
 def _by_pair(steps: Mapping[int, Messages]) -> tuple[Sizes, Sizes]:
-    """Return the (element type, bytes) of the messages that `steps` send, and of those that they expect. The key is
-    (sender, receiver).
-    """
+    """Return the messages that `steps` send, and those that they expect, by (sender, receiver)."""
     sent: Sizes = defaultdict(list)
     received: Sizes = defaultdict(list)
     for rank, step in steps.items():

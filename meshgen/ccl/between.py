@@ -34,9 +34,7 @@ class Ends(NamedTuple):
 
     @staticmethod
     def of(op: str, attrs: Mapping[str, Any], mesh: Mesh) -> Ends:
-        """Return the two ends, given the side of the transfer that runs on `mesh`: a `transfer_send` or a
-        `transfer_recv`.
-        """
+        """Return the two ends of a transfer, given one side: the `transfer_send` or `transfer_recv` on `mesh`."""
         meshes = (mesh, attrs["peer"]) if op == "transfer_send" else (attrs["peer"], mesh)
         return Ends(tuple(attrs["shape"]), attrs["source"], meshes[0], attrs["target"], meshes[1])
 
@@ -69,9 +67,7 @@ def _largest(sharding: Sharding, mesh: Mesh, shape: tuple[int, ...]) -> int:
 
 
 def seconds_between(ends: Ends, itemsize: int) -> float:
-    """Return the seconds of a transfer: the time in which the busiest device sends or receives its bytes over the
-    network.
-    """
+    """Return the seconds in which the busiest device sends or receives its bytes over the network."""
     return seconds_of_bytes(max(between(ends)) * itemsize, ends.sender)
 
 
@@ -83,9 +79,7 @@ def seconds_of_bytes(moved: int, mesh: Mesh) -> float:
 
 @lru_cache(maxsize=256)
 def messages(ends: Ends) -> tuple[Message, ...]:
-    """Return the messages of a transfer. The sender is a rank of the sending mesh, the receiver a rank of the receiving
-    mesh.
-    """
+    """Return the messages of a transfer. Ranks count the devices of the mesh on that side."""
     source = replace(ends.source, halo=())
     holders: dict[tuple[int, ...], list[int]] = {}
     for rank in range(ends.sender.size):
@@ -146,8 +140,6 @@ class Post:
         return channel in self._letters or channel in self._sent
 
     def receive(self, node: Node, mesh: Mesh) -> list[Array]:
-        """Remove the value that was sent on the channel of `node`, and return it as the local buffers of all devices of
-        `mesh`.
-        """
+        """Remove the value sent on the channel of `node`, and return it as the buffers of all devices of `mesh`."""
         sent = self._letters.pop(node.attrs.channel)
         return deliver(Ends.of(node.op, node.attrs, mesh), sent, node.results[0].type.dtype)

@@ -1,6 +1,4 @@
-"""A collective operation as the devices of a mesh execute it: op, attributes, local types, and properties derived from
-these.
-"""
+"""Collective operations as the devices of a mesh execute them: op, attributes, local types, and derived properties."""
 
 from __future__ import annotations
 
@@ -62,9 +60,7 @@ class Collective:
 
     @property
     def link_seconds(self) -> float:
-        """Return the seconds that the collective takes on idle links. A variadic collective pays the link latency only
-        once.
-        """
+        """Return the seconds that the collective takes on idle links. A variadic one has the link latency only once."""
         return seconds_of(self.op, self.attrs, self.ring_bytes, self.mesh)
 
     @property
@@ -89,9 +85,7 @@ class Collective:
         return self.mesh.index(rank, self.axes)
 
     def members(self, rank: int, axes: Sequence[str] | None = None) -> tuple[int, ...]:
-        """Return the world ranks of the replica group that contains device `rank`, in group order. `axes` replaces the
-        collective's axes.
-        """
+        """Return the world ranks of the replica group that contains device `rank`, in group order. `axes` overrides those of the op."""
         axes = self.axes if axes is None else axes
         first = self.first_rank.get(self.mesh.name, 0)
         return tuple(first + member for member in group_of(self.mesh, rank, axes))

@@ -32,9 +32,7 @@ MESSAGES = ("send", "recv")  # `send` and `recv` match in FIFO order, so a pass 
 
 
 class _Call(NamedTuple):
-    """The collective whose bytes `_RING` computes: attributes, local types of operand and result, and devices per
-    group.
-    """
+    """A collective with attributes, local types of operand and result, and devices per group (see `_RING`)."""
 
     attrs: Mapping[str, Any]
     local_in: TensorType
@@ -123,11 +121,9 @@ def seconds_of(op: str, attrs: Mapping[str, Any], moved: int, mesh: Mesh) -> flo
 
 
 def axes_and_peers(op: str, attrs: Mapping[str, Any], mesh: Mesh) -> tuple[tuple[str, ...], int]:
-    """Return the mesh axes along which a collective forms groups, and the number of devices to which a device sends
-    messages.
+    """Return the mesh axes along which a collective forms groups, and the number of a device's peers.
 
-    The number includes the device itself. It is 0 for ring and tree algorithms, which need no separate message per
-    device.
+    Peers are the devices to which it sends separate messages, including itself; 0 for ring and tree algorithms.
     """
     if op in RESHARDS:
         return _transfer_links(*transfer_ends(op, attrs), tuple(attrs["shape"]), mesh)
@@ -144,9 +140,7 @@ def _group_size(mesh: Mesh, axes: tuple[str, ...]) -> int:
 def _transfer_links(
     source: Sharding, target: Sharding, shape: tuple[int, ...], mesh: Mesh
 ) -> tuple[tuple[str, ...], int]:
-    """Return the mesh axes along which a transfer moves data, and the number of source tiles from which a device
-    fetches at most.
-    """
+    """Return the mesh axes along which a transfer moves data, and the most source tiles from which a device fetches."""
     return moving_axes(source, target, shape, mesh), exchange(source, target, shape, mesh).peers
 
 

@@ -27,9 +27,7 @@ _MAX_TESTED_AXES = 3
 
 
 def devices(refs: Sequence[str], suffix: str = "") -> Expr:
-    """Return the number of devices along `refs` as an expression: the symbol `n_x` for axis `x`, a constant for a
-    sub-axis.
-    """
+    """Return the number of devices along `refs` as an expression: `n_x` for axis `x`, a constant for a sub-axis."""
     product = ONE
     for ref in refs:
         name, _, size = split_ref(ref)
@@ -86,9 +84,7 @@ class Fetched(NamedTuple):
         return rows_moved(fetches)
 
     def form(self, names: Names) -> str:
-        """Return a closed form as text if it equals the exact number on all tested meshes, else a text that describes
-        the number.
-        """
+        """Return a closed form as text if it is exact on all tested meshes, else a text that describes the number."""
         closed_form = self._closed_form(names)
         if closed_form is not None and all(
             closed_form.at(self.group.at(tested_names)) == self.at(tested_names)
@@ -104,9 +100,7 @@ class Fetched(NamedTuple):
         return f"{rows} rows from {first} on, of tiles of {tile}"
 
     def _tested_names(self, names: Names) -> Iterator[Names]:
-        """Yield the plan's sizes, then sizes of small meshes on which each device's rows begin at the start of its own
-        tile.
-        """
+        """Yield the plan's sizes, then sizes of small meshes on which needed rows advance by one tile per device."""
         yield names
         tile, _, step, _, limit = self.parts[0]
         for tested_names in meshes_to_try(names, [name for name in names_in(self.group) if name in names]):
@@ -127,8 +121,7 @@ class Fetched(NamedTuple):
 
 
 class _Ends(NamedTuple):
-    """The closed form of a halo exchange or rotation: rows that a device needs from the tiles before and after its own
-    tile.
+    """The closed form of a halo exchange or rotation: rows needed from the tile before, and from the tile after.
 
     In a group of two devices, a device has only one neighbor, so only the larger of the two numbers counts.
     """
@@ -189,9 +182,7 @@ class Moved(NamedTuple):
                 yield tested_names
 
     def _forms(self) -> Iterator[Expr]:
-        """Yield candidates for the closed form: the tile of either side, entire or without the overlap with the other
-        side's tile.
-        """
+        """Yield candidates for the closed form: the tile of either side, entire or without the overlap of both."""
         ends = (self.source, self.target)
         if any(end.halo or any(end.offsets) for end in ends) or any(":" in a for e in ends for a in e.split_axes):
             return

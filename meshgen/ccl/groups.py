@@ -35,8 +35,7 @@ class Groups:
         return times[self.members].max(axis=1)[self.group]
 
     def domains(self, devices: int) -> tuple[Array, Array]:
-        """Return, for each group, the number of domains that it spans, and the smallest number of its members in one
-        domain.
+        """Return, for each group, the number of domains that it spans, and its fewest members in a domain.
 
         Args:
             devices: number of devices in a domain. A domain contains consecutive ranks.

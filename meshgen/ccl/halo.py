@@ -71,9 +71,7 @@ class RowFetch:
         return [(first, first + head), (0, rows - head)]
 
     def ranges(self) -> tuple[Numbers, Numbers]:
-        """Return the same ranges as `needed_ranges` for all devices, as arrays of starts and stops of shape [device,
-        range].
-        """
+        """Return `needed_ranges` of all devices, as arrays of starts and of stops, of shape [device, range]."""
         index = np.arange(self.count, dtype=np.int64)
         if not self.wrap:
             is_far = np.abs(index * float(self.step) + self.base) > _FAR
@@ -85,9 +83,7 @@ class RowFetch:
         return np.stack([first, np.zeros_like(first)], 1), np.stack([first + head, rows - head], 1)
 
     def placed(self, index: int) -> list[tuple[int, int, int]]:
-        """Return the ranges of rows that device `index` needs, as (start, stop, first row of the result that the range
-        fills).
-        """
+        """Return (start, stop, first row of the result) of each range of rows that device `index` needs."""
         ranges = self.needed_ranges(index)
         if not self.wrap:
             return [(*ranges[0], max(0, -self.start(index)))]
@@ -148,9 +144,7 @@ def rows_moved(fetches: Sequence[RowFetch]) -> int:
 
 
 def most_rows(fetches: Sequence[RowFetch]) -> tuple[int, int]:
-    """Return the most rows that one device receives, and the most that one device sends, if one message carries all
-    `fetches`.
-    """
+    """Return the most rows that one device receives, and that one device sends, for all `fetches` together."""
     if not fetches:
         return 0, 0
     received, sent = zip(*(fetch.traffic() for fetch in fetches), strict=True)

@@ -60,9 +60,7 @@ class Crossing(NamedTuple):
 
 
 class Span(NamedTuple):
-    """The location of a group's devices in the machine: the group's size, and the levels that it crosses, innermost
-    first.
-    """
+    """The location of a group in the machine: its number of devices, and the levels that it crosses, innermost first."""
 
     size: int
     crossings: tuple[Crossing, ...]

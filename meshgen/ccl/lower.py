@@ -1,5 +1,4 @@
-"""Lowering of collectives to the steps of one rank: NCCL calls, messages of contiguous memory, and the copies around
-them.
+"""Lowering of collectives to the steps of one rank: NCCL calls, messages, and local copies.
 
     reduce_scatter of f32[2,4] along dim 1 over two devices
         Copy(operand[:, 0:2], operand[:, 2:4] -> scratch[2,2,2]), Group(reduce_scatter, scratch -> result)

@@ -93,9 +93,7 @@ def _call(collective: Collective, native: Native, kind: GroupKind, root: int) ->
 
 
 def converted(collective: Collective, source: Box, target: Box) -> list[Step]:
-    """Return the step for a group of one device: copy `source` to `target`, and convert it to the target's element
-    type.
-    """
+    """Return the step for a group of one device: copy `source` to `target`, and convert the element type."""
     if source.dtype == target.dtype:
         return [Copy(source, target)]
     return [Reduce((source,), target, collective.attrs.kind)]
@@ -142,8 +140,7 @@ def runs(box: Box, dim: int) -> list[Box]:
 
 
 def blocks(box: Box, dim: int, rows: int) -> list[tuple[int, Box]]:
-    """Split a view into blocks of `rows` rows along dim `dim`, and return the blocks as views with a new leading dim
-    for the block's index.
+    """Split a view into blocks of `rows` rows along dim `dim`. A new leading dim is the index of the block.
 
     Returns at most two pairs (index of the first block, view): one for all full blocks, one for the remainder.
     """

@@ -26,9 +26,7 @@ from meshgen.spec import Sharding
 
 
 class Packing(NamedTuple):
-    """Bytes of scratch per device, and bytes that local copies, fills and reductions read and write on the busiest
-    device.
-    """
+    """Bytes of scratch, and bytes that local copies, fills and reductions access, both on the busiest device."""
 
     scratch_bytes: int
     local_bytes: int

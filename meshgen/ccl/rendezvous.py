@@ -76,9 +76,7 @@ def own_host(address: Address) -> str:
 
 
 def through_rank_0(address: Address) -> Exchange:
-    """Return an exchange in which rank 0 listens at `address`, collects the records of all ranks, and returns them to
-    all.
-    """
+    """Return an exchange in which rank 0 listens at `address`, collects all records, and sends them to all ranks."""
 
     def exchange(rank: int, size: int, record: Record, time_out: float) -> Mapping[int, Record]:
         if rank == 0:

@@ -76,9 +76,7 @@ class Tiles(NamedTuple):
     mesh: Mesh
 
     def meeting(self, box: Box, summand: int) -> Iterator[tuple[tuple[int, ...], Box]]:
-        """Yield the tiles that overlap `box`, each as (index of the tile in each dim and of `summand`, overlap with
-        `box`).
-        """
+        """Yield (tile index per dim followed by `summand`, overlap with `box`) of each tile that overlaps `box`."""
         rows = [self._tile_rows(dim, *ends) for dim, ends in enumerate(box)]
         for tile in itertools.product(*rows):
             yield (*(index for index, _ in tile), summand), tuple(common for _, common in tile)
@@ -111,8 +109,7 @@ def _difference(box: Box, held: Box) -> Iterator[Box]:
 
 
 def dealt(requests: list[tuple[int, Box]], holders: list[int], distance: Distance) -> Iterator[Message]:
-    """Assign the requests for one tile to its holders, so that no holder sends more than an equal share plus one
-    request.
+    """Assign the requests for one tile to its holders. None sends more than an equal share plus one request.
 
     The largest requests are assigned first, one per holder and round, each to the nearest free holder. Requests of an
     incomplete last round are split into equal regions, each for the holder with the least load.
@@ -126,7 +123,7 @@ def dealt(requests: list[tuple[int, Box]], holders: list[int], distance: Distanc
     for start in range(0, assigned, len(holders)):
         free = list(holders)
         for receiver, box in ordered[start : start + len(holders)]:
-            sender = min(free, key=lambda other: (distance(other, receiver), other))
+            sender = min(free, key=lambda candidate: (distance(candidate, receiver), candidate))
             free.remove(sender)
             load[sender] += volume(box)
             yield Message(sender, receiver, box)

@@ -20,8 +20,7 @@ Piece = tuple[int, Place, Place]
 
 def transfer(shards: Shards, source: Sharding, target: Sharding, shape: tuple[int, ...], mesh: Mesh,
              buffers: Shards, layout: Sharding | None = None) -> Shards:  # fmt: skip
-    """Return copies of `buffers` into which the elements that each rank holds under `target`, including its halo, are
-    copied from `shards`.
+    """Return copies of `buffers` in which each rank's range under `target` is filled from `shards`, halo included.
 
     A partial value stays partial: every rank gets its own partial summand, which may move to other axes
     (`summand_axes`).

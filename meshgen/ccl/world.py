@@ -98,7 +98,7 @@ class World:
         Args:
             begin: reading of `time.monotonic` from which the time-out counts.
         Raises:
-            RuntimeFailure: as `receive`.
+            RuntimeFailure: the same errors as `receive`.
         """
         ranks = sorted(missing)
         if gone := [rank for rank in ranks if rank in self._left]:
@@ -134,7 +134,7 @@ class World:
         """Send `content` under `name` to `ranks` (default: all), and return the contents of all of them in this order.
 
         Raises:
-            RuntimeFailure: as `receive`.
+            RuntimeFailure: the same errors as `receive`.
         """
         ranks = range(self.size) if ranks is None else ranks
         peers = [rank for rank in ranks if rank != self.rank]
@@ -147,7 +147,7 @@ class World:
         """Wait until all ranks reach the end of the program: a rank succeeds only if all ranks do.
 
         Raises:
-            RuntimeFailure: as `receive`.
+            RuntimeFailure: the same errors as `receive`.
         """
         with self.doing(lambda: "the end of the program"):
             self.all_gather("end", b"")

@@ -48,7 +48,7 @@ def arrays_of(inputs: Sequence[Binding], args: Arguments) -> dict[str, Array]:
     """Return an array for each input.
 
     Raises:
-        ArgumentError: MG0601, with all missing, unknown and mismatched arguments.
+        ArgumentError: MG0601, which lists all missing, unknown and mismatched arguments.
     """
     types = {binding.name: binding.type for binding in inputs}
     named = by_name(list(types), args)

@@ -184,8 +184,7 @@ def code_of(
 
 
 def carried(frame: F, item: Item) -> Move[F]:
-    """Return the copies of a loop's initial values (operands) to the loop's results, which hold the carried values
-    during the loop.
+    """Return the copies of a loop's operands to its results, whose buffers hold the carried values during the loop.
 
     If a scan writes all rows of a stacked result before it reads them, the initial value of this result is not copied.
     """
@@ -194,9 +193,7 @@ def carried(frame: F, item: Item) -> Move[F]:
 
 
 def _is_filled(plan: Schedule, item: Item, result: int) -> bool:
-    """Whether the iterations of a scan together write all rows of result `result`, and read no row before it is
-    written.
-    """
+    """Whether a scan writes all rows of result `result`, and reads no row before it is written."""
     if result not in item.starts(0):
         return False
     (body,) = item.regions

@@ -19,9 +19,10 @@ import numpy as np
 from meshgen.ir.graph import DTYPES, dtype_name
 
 Array = np.ndarray[Any, Any]
-CPU, CUDA, CUDA_HOST, CUDA_MANAGED = 1, 2, 3, 13  # DLDeviceType
+CPU, CUDA, CUDA_HOST, CUDA_MANAGED = 1, 2, 3, 13  # values of DLDeviceType in dlpack.h
+
 _ON_HOST = (CPU, CUDA_HOST)
-_CODES = {  # DLDataTypeCode and bits
+_CODES = {  # DLDataTypeCode of dlpack.h, and bits per element
     "i8": (0, 8), "i16": (0, 16), "i32": (0, 32), "i64": (0, 64), "ui8": (1, 8), "ui16": (1, 16), "ui32": (1, 32), "ui64": (1, 64),
     "f16": (2, 16), "f32": (2, 32), "f64": (2, 64), "bf16": (4, 16), "c64": (5, 64), "c128": (5, 128), "i1": (6, 8),
     "f8E3M4": (7, 8), "f8E4M3": (8, 8), "f8E4M3B11FNUZ": (9, 8), "f8E4M3FN": (10, 8), "f8E4M3FNUZ": (11, 8), "f8E5M2": (12, 8),
@@ -161,7 +162,7 @@ class _Owner:
 
 
 def _of_capsule(capsule: Any) -> Memory | None:
-    """Consume a capsule and return the memory of its tensor, or None if the element type is unsupported."""
+    """Consume a DLPack capsule and return the memory of the tensor in it, or None if the element type is unsupported."""
     if not _is_valid(capsule, _NAME):
         return None
     managed = ctypes.cast(_pointer(capsule, _NAME), POINTER(_Managed))

@@ -97,9 +97,7 @@ class Frame:
         ]
 
     def _given(self, item: Item, region: Schedule, position: int, iteration: int) -> Array:
-        """Return the array for input `position` of a region at an iteration: a buffer of this frame, or a slice of its
-        rows.
-        """
+        """Return the array for input `position` of a region at an iteration: a buffer of this frame, or some rows of it."""
         array, starts = self.view(item.given[position]), item.starts(iteration)
         if position not in starts:
             return array

@@ -19,26 +19,25 @@ _RANK_BYTES = 1 << 15  # bytes of Python objects per simulated rank (chosen: a g
 
 
 def require_memory(manifests: Iterable[Manifest], *, alone: bool = False) -> None:
-    """Raise RuntimeFailure MG0604 if one step of all these modules together does not fit into the free memory of this
-    machine.
+    """Raise RuntimeFailure MG0604 if a step of all these modules together exceeds the free memory.
 
     Args:
         alone: whether this process runs only one rank, which may belong to any of the modules.
     """
     free, parts = free_bytes(), list(manifests)
     if alone:
-        needed = max(step_bytes(part, 1) for part in parts)
-        if free is not None and needed > free:
-            needs, available = bytes_apart(needed, free)
-            text = f"a rank needs about {needs}, which do not fit into this machine's memory: {available} are free"
+        required_bytes = max(step_bytes(part, 1) for part in parts)
+        if free is not None and required_bytes > free:
+            required, available = bytes_apart(required_bytes, free)
+            text = f"a rank needs about {required}, which do not fit into this machine's memory: {available} are free"
             raise RuntimeFailure(Diagnostic("MG0604", text))
         return
-    needed = sum(step_bytes(part, part.mesh.size) for part in parts)
-    if free is None or needed <= free:
+    required_bytes = sum(step_bytes(part, part.mesh.size) for part in parts)
+    if free is None or required_bytes <= free:
         return
     ranks, arena = sum(part.mesh.size for part in parts), sum(part.plan.arena_bytes * part.mesh.size for part in parts)
-    needs, available = bytes_apart(needed, free)
-    text = f"{ranks} ranks with {bytes_text(arena)} of buffers need about {needs} to be simulated"
+    required, available = bytes_apart(required_bytes, free)
+    text = f"{ranks} ranks with {bytes_text(arena)} of buffers need about {required} to be simulated"
     hint = "the reference device runs all ranks in one process"
     fault = f"{text}, which do not fit into this machine's memory: {available} are free"
     raise RuntimeFailure(Diagnostic("MG0604", fault, hint=hint))

@@ -1,5 +1,4 @@
-"""Analysis of kernels whose result may overwrite an operand, because each element needs the operand only at its own
-index.
+"""Analysis of kernels whose result may overwrite an operand: each element needs the operand only at its own index.
 
     before   %2 = add (dot %0, %1), %x        each program loads the tile of %x at which it stores
     after    the result has the bytes of %x, if nothing reads %x later
@@ -31,14 +30,12 @@ _UPDATES = {"dynamic_update_slice", UPDATE}
 _SAME_INDEX = ELEMENTWISE | POINTWISE
 # Ops with this property only for an operand that has as many elements as the result.
 #
-# `is_shared`: one load of the value serves all of these results.
+# `is_shared`: one load of the value serves all results between them that need the value.
 _SAME_ELEMENT = _SAME_INDEX | REGROUPING | _UPDATES | {"mask_padding"}
 
 
 class _Need(NamedTuple):
-    """The results of a body that need a value only at the index of the result's element: the first and the last such
-    result.
-    """
+    """The results that may overwrite a value, because their elements need it only at the same index: first and last."""
 
     first: int
     last: int
@@ -72,31 +69,30 @@ def overwrites(body: Graph) -> Pairs:
     Such an operand and its results have equal sizes in bytes. If a launch passes the same memory as several operands, a
     result may overwrite this memory only if the map permits it for all of these operands.
     """
-    needed: dict[Value, _Need] = {}
+    needs_of: dict[Value, _Need] = {}
     other_indices: set[Value] = set()  # values of which a result needs an element at another index
     for index, value in enumerate(body.outputs):
-        needed[value] = _Need(index, index).both(needed.get(value))
+        needs_of[value] = _Need(index, index).both(needs_of.get(value))
     for node in reversed(body.nodes):
         other_indices.update(captured(node))
         for value in node.operands:
             if not keeps_place(node, value) or node.result in other_indices:
                 other_indices.add(value)
-            elif need := needed.get(node.result):
+            elif need := needs_of.get(node.result):
                 is_shared = need.is_shared and _is_at_its_index(node)
-                needed[value] = _Need(need.first, need.last, is_shared).both(needed.get(value))
+                needs_of[value] = _Need(need.first, need.last, is_shared).both(needs_of.get(value))
     other_indices.update(_in_several_segments(body))
     candidates = {
-        n: needed[value].results
+        n: needs_of[value].results
         for n, value in enumerate(body.inputs)
-        if value in needed and value not in other_indices
+        if value in needs_of and value not in other_indices
     }
     fitting = {n: tuple(r for r in results if _sizes_match(body, n, r)) for n, results in candidates.items()}
     return {index: results for index, results in fitting.items() if results}
 
 
 def chain(value: Value, producers: Mapping[Value, Node], op: str = UPDATE) -> tuple[Node, ...]:
-    """Return the nodes that produce `value` by a chain of `op`, in which each node writes a window into the previous
-    result.
+    """Return the chain of `op` nodes that produce `value`. Each writes a window into the result of the previous node.
 
     Returns an empty tuple if another op produces `value`.
     """
@@ -119,9 +115,7 @@ def updates(body: Graph) -> dict[int, tuple[Node, ...]]:
 
 
 def written(body: Graph) -> list[Value]:
-    """Return the values that a launch of `body` stores: an entire result, or the windows of a result that it updates in
-    place.
-    """
+    """Return the values that a launch of `body` stores: entire results, or the windows that it updates in place."""
     updating = updates(body)
     return [
         stored

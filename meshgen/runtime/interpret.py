@@ -61,7 +61,7 @@ class InterpretedKernel:
                 first element, a NumPy scalar like an array without dims, and an int as an i32, or i64 if it is larger.
             constants: values of `constexpr` parameters; other names are ignored.
         Raises:
-            RuntimeFailure: MG0604, the kernel failed or accessed memory outside of its arguments.
+            RuntimeFailure: MG0604, the kernel failed, or accessed memory outside of the arguments.
         """
         from meshgen.runtime import interpret_triton
 

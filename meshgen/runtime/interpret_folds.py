@@ -15,9 +15,7 @@ from meshgen.ops.evaluate.common import Array
 
 
 def reduced_by_halves(rows: Sequence[Array], combine: Callable[[list[Array], list[Array]], list[Array]]) -> list[Array]:
-    """Reduce all arrays along their first dim: combine neighbors until one element remains, in log2 n calls of
-    `combine`.
-    """
+    """Reduce all arrays along their first dim by combining neighbors, in log2 n calls of `combine`."""
     arrays = list(rows)
     while (length := len(arrays[0])) > 1:
         half = length // 2

@@ -12,9 +12,7 @@ from meshgen.runtime.module_file.members import Members
 
 @dataclass(frozen=True)
 class KernelCode:
-    """Access to the code of a module's kernels: `kernels` of the manifest, and the members of the file that hold the
-    code.
-    """
+    """Access to the code of a module's kernels, which is stored in members of its file."""
 
     members: Members
     kernels: Mapping[str, Kernel]

@@ -86,9 +86,7 @@ def arguments(kernel: Kernel, mesh: Mesh, rank: int, operands: Sequence[Any], re
 
 
 def before_launch(body: Graph, operands: Sequence[Any]) -> list[Array]:
-    """Return the results before a launch: filled with poison, or with a copy of the operand that the kernel updates in
-    place.
-    """
+    """Return the results before a launch: poison, or a copy of the operand that the kernel updates in place."""
     results = [poisoned(value.type) for value in body.outputs]
     for index, (first, *_) in updates(body).items():
         results[index][...] = operands[body.inputs.index(first.operands[0])]

@@ -291,13 +291,13 @@ class LoadedModule(ModuleReports):
         """Return a session of the file's entry functions, with weights and state that stay on the devices.
 
         Args:
-            device: as in `run`.
+            device: see `run`.
             weights: values of arguments that calls do not pass: global arrays by name, or the path of safetensors
                 files, a folder of them or its index. Each rank reads its shards. Files must have all parameters of the
                 model.
             ignore_extra: ignore tensors that the program does not have.
         Raises:
-            UsageError: MG0001, MG0002; ArgumentError: MG0601, missing, unknown or mismatched weights; and as `run`.
+            UsageError: MG0001, MG0002; ArgumentError: MG0601, missing, unknown or mismatched weights; errors of `run`.
         """
         from meshgen.runtime.sessions.session import Session
         from meshgen.runtime.sessions.session_devices import devices_of

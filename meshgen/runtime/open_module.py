@@ -126,7 +126,7 @@ class OpenModule(LoadedModule):
 
     @at_callers_line
     def run(self, args: Arguments, device: str | Emulation = "reference") -> list[Array]:
-        """Run the specialization for the shapes of `args`, as in `LoadedModule.run`. Also raises the errors of `at`."""
+        """Run the specialization for the shapes of `args` (see `LoadedModule.run`). Also raises the errors of `at`."""
         self.require_entry()
         converted = {name: array_of(name, value) for name, value in by_name(self.input_names, args).items()}
         if faults := [Diagnostic("MG0601", fault) for _, fault in converted.values() if fault]:

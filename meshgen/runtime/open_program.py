@@ -96,19 +96,19 @@ class OpenProgram:
         """Return the sizes of all specializations in the file as text, for display."""
         return f"it has specialisations for {'; '.join(map(str, self.held)) or 'no sizes'}"
 
-    def sizes(self, meshes: Sequence[Mesh], given: Shapes) -> Sizes:
+    def sizes(self, meshes: Sequence[Mesh], input_shapes: Shapes) -> Sizes:
         """Return the sizes that select the specialization for these meshes and shapes of inputs.
 
         None in a shape stands for the program's size.
 
         Args:
             meshes: the program's meshes with all axis sizes.
-            given: shapes of inputs by name.
+            input_shapes: shapes of inputs by name.
         Raises:
             ShardingError: MG0201, sizes of mesh axes are missing.
             ArgumentError: MG0601, shapes are missing or contradict the signature.
         """
-        shapes = shapes_given(given)
+        shapes = shapes_given(input_shapes)
         if missing := self.missing_axes(meshes):
             raise ShardingError(*missing)
         table = {argument.name: argument for argument in self.inputs}
@@ -154,9 +154,7 @@ class OpenProgram:
         ]
 
     def lacking(self, sizes: Sizes, reason: str = "") -> MissingError:
-        """Return the error for sizes that have no specialization and cannot be compiled, because the compiler is
-        missing.
-        """
+        """Return the error for sizes without a specialization, if the compiler is missing."""
         message = f"{self.name} has no specialisation for {sizes}: {self.what_is_held()}"
         hint = "compile the program for these sizes too, or install the compiler, which specialises it at load"
         notes = ((reason, None),) if reason else ()

@@ -148,9 +148,7 @@ class Item:
         return runs_of(self.op, self.regions, self.times)
 
     def starts(self, iteration: int) -> dict[int, int]:
-        """Return the first row of each sliced buffer that a scan passes to its body at an iteration, by position in
-        `given`.
-        """
+        """Return the first row that a scan's body gets at an iteration: position of a sliced buffer in `given` -> row."""
         return self.attrs.starts(iteration) if is_scan(self) else {}
 
     @property
@@ -214,9 +212,7 @@ class Schedule:
 
     @cached_property
     def given_up(self) -> Mapping[int, int]:
-        """Return a map from each donated storage that the step overwrites to the output storage that takes over its
-        bytes.
-        """
+        """Return the donated storages that the step overwrites, mapped to the output storages that take their bytes."""
         pairs = ((self.buffers[number].storage for number in pair) for pair in self.donated.items())
         return {
             donated: output for donated, output in pairs if donated != output and self._share_bytes(donated, output)
@@ -251,8 +247,8 @@ class Schedule:
 
     def _share_bytes(self, left: int, right: int) -> bool:
         """Whether two different storages occupy the same range of bytes, which must not be empty."""
-        one, other = self.buffers[left], self.buffers[right]
-        return (one.offset, one.end) == (other.offset, other.end) and one.end > one.offset and left != right
+        first, second = self.buffers[left], self.buffers[right]
+        return (first.offset, first.end) == (second.offset, second.end) and first.end > first.offset and left != right
 
     def _may_replace(self, item: Item, operand: int, result: int) -> bool:
         """Whether the item may write result `result` to the memory of operand `operand`.
@@ -268,7 +264,7 @@ class Schedule:
         return result in overwrites(self.kernels[item.kernel]).get(operand, ())
 
     def collective(self, item: Item, mesh: Mesh, first_rank: Mapping[str, int] | None = None) -> Collective:
-        """Return the `Collective` of an item on `mesh`. `first_rank` is as in `Collective`."""
+        """Return the `Collective` of an item on `mesh`. For `first_rank`, see `Collective`."""
         operands, results = (tuple(self.buffers[n].type for n in numbers) for numbers in (item.inputs, item.outputs))
         return Collective(item.op, item.attrs, operands, results, mesh, first_rank or {})
 
@@ -298,7 +294,6 @@ def runs_of(op: str, regions: Sequence[Schedule], trips: int) -> tuple[tuple[Sch
     """Return (region, weight) pairs.
 
     The weight says how often a region counts in the metrics of a step, such as predicted seconds.
-
     A loop evaluates its condition once more than its body. Of several branches, only the longest one counts, with
     weight 1.
     """

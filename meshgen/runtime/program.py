@@ -45,12 +45,12 @@ class LoadedProgram(LoadedModule):
         return self.described.name
 
     def record(self) -> dict[str, Any]:
-        """Return the compiler's report, as `LoadedModule.record`."""
+        """Return the compiler's report (see `LoadedModule.record`)."""
         return {name: value for name, value in self.described.report.items() if name != "planned"}
 
     @property
     def planned(self) -> Mapping[str, Any]:
-        """Return the planning options, as `LoadedModule.planned`."""
+        """Return the planning options (see `LoadedModule.planned`)."""
         return self.described.report.get("planned", {})
 
     @property
@@ -59,7 +59,7 @@ class LoadedProgram(LoadedModule):
 
     @property
     def state(self) -> State | None:
-        """Return the donated arguments with their next values, as `LoadedModule.state`."""
+        """Return the next values of donated arguments (see `LoadedModule.state`)."""
         return self.described.state
 
     @property

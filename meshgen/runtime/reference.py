@@ -1,5 +1,4 @@
-"""Execution of a plan on all ranks in one process with NumPy, to check the schedule, buffer plan and lowered
-collectives.
+"""Execution of a plan on all ranks in one process with NumPy. It tests schedule, buffers and lowered collectives.
 
 Each rank has an arena of bytes, in which buffers have the offsets of the plan. A plan that overwrites a live buffer
 therefore gives wrong results here too. The arena is first filled with poison, which is NaN in any float type.

@@ -114,9 +114,7 @@ def _first_of_partial(sharding: Sharding, mesh: Mesh) -> list[int]:
 
 
 def _reduced_summands(shards: Sequence[Array], sharding: Sharding, mesh: Mesh, first: int, dtype: str) -> Array:
-    """Reduce the partial summands of the reduction group whose first rank is `first`, one axis at a time, last axis
-    first.
-    """
+    """Reduce the partial summands of the group whose first rank is `first`, one axis at a time, last axis first."""
     members = [first]
     for axis in sharding.partial_axes:
         members = [r for member in members for r in _line(mesh, axis, member)]

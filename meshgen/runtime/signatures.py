@@ -54,7 +54,7 @@ def signed(members: Members, key: str | Path) -> tuple[dict[str, bytes], str]:
     """Return the members of a module with a new signature, and the public key in hexadecimal.
 
     Raises:
-        UsageError, MissingError: as `sign`, for the key.
+        UsageError, MissingError: the same errors as `sign`, if the key cannot be used.
     """
     private = _load_key(key, "private")
     public, signature = private.public_key().public_bytes_raw().hex(), private.sign(_message(members)).hex()

@@ -61,7 +61,7 @@ def with_sizes(meshes: Sequence[Mesh], sizes: Mapping[str, int]) -> tuple[Mesh, 
     return tuple(mesh.with_sizes({axis: size for owner, axis, size in named if owner is mesh}) for mesh in meshes)
 
 
-def bound(meshes: Sequence[Mesh], given: Given, devices: int | None = None) -> tuple[Mesh, ...]:
+def bound(meshes: Sequence[Mesh], mesh_sizes: Given, devices: int | None = None) -> tuple[Mesh, ...]:
     """Return the meshes of a module with sizes for their open axes.
 
     If one axis remains open, its size follows from the number of devices: `devices`, or else the number of processes of
@@ -71,7 +71,7 @@ def bound(meshes: Sequence[Mesh], given: Given, devices: int | None = None) -> t
         ShardingError: MG0201, a size contradicts the module. MG0202, an axis or mesh is unknown.
         MissingError: MG0603, the number of devices does not match the mesh.
     """
-    sizes, faults = _by_mesh(meshes, given)
+    sizes, faults = _by_mesh(meshes, mesh_sizes)
     for mesh in meshes:
         faults += _contradictions(mesh, sizes.get(mesh.name, {}))
     if faults:
@@ -131,9 +131,9 @@ def _filled(mesh: Mesh, count: int) -> Mesh:
     return mesh.with_sizes({open_axes[0]: count // static_devices})
 
 
-def _by_mesh(meshes: Sequence[Mesh], given: Given) -> tuple[dict[str, dict[str, int]], list[Diagnostic]]:
-    """Return the sizes in `given` as a map from (mesh, axis), and an error for each unknown mesh."""
-    listed = [replace(given, name=DEFAULT_NAME)] if isinstance(given, Mesh) else meshes_of(given)
+def _by_mesh(meshes: Sequence[Mesh], mesh_sizes: Given) -> tuple[dict[str, dict[str, int]], list[Diagnostic]]:
+    """Return the sizes in `mesh_sizes` as a map from (mesh, axis), and an error for each unknown mesh."""
+    listed = [replace(mesh_sizes, name=DEFAULT_NAME)] if isinstance(mesh_sizes, Mesh) else meshes_of(mesh_sizes)
     sizes = {mesh.name: _known_axis_sizes(mesh) for mesh in listed}
     if DEFAULT_NAME in sizes and len(meshes) == 1:
         sizes = {meshes[0].name: sizes.pop(DEFAULT_NAME)} | sizes

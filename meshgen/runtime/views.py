@@ -110,9 +110,7 @@ class ModuleReports:
         return self._views.program.show(what)
 
     def tree(self) -> str:
-        """Return a tree of the collectives: each operation, the reshards that it needs, and the collectives of each
-        reshard.
-        """
+        """Return a tree of the collectives: operations, the reshards that they need, and the collectives of a reshard."""
         return self._views.program.tree()
 
     def gathers(self) -> list[Gather]:

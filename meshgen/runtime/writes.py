@@ -36,8 +36,7 @@ def writes_of(plan: Schedule) -> Writes:
 
 
 def write_faults(plan: Schedule, writes: Writes, carried: frozenset[int]) -> Iterator[Diagnostic]:
-    """Yield an error for each write of a buffer that is set before the step, overlapping write, and storage with too
-    many parts.
+    """Yield errors: writes of buffers that are set before the step, overlapping writes, storages with too many parts.
 
     Args:
         carried: buffers of the region that it may overwrite, if `plan` is the body of a scan.

@@ -29,7 +29,7 @@ from meshgen.runtime.emulate import KernelSource
 
 # environment variable of NCCL 2.26 and later; from CUDA 12.3 on, ordered collectives may still overlap
 LAUNCH_ORDER = "NCCL_LAUNCH_ORDER_IMPLICIT"
-NOT_READY = 600  # CUDA_ERROR_NOT_READY
+NOT_READY = 600  # the driver's code CUDA_ERROR_NOT_READY
 OLDEST_DRIVER = 12_000  # CUDA 12.0: ptxas 12.8 assembles the cubins, which every driver of CUDA 12.0 or later accepts
 _EMULATED = "--device emulate (of bench collectives: --engine emulated) needs no GPU"
 

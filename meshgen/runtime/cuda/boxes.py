@@ -50,9 +50,7 @@ class _Sides:
         return math.prod(self.shape)
 
     def joined(self) -> _Sides:
-        """Return the box with the same elements in as few dims as possible: without dims of size 1, contiguous dims
-        merged.
-        """
+        """Return the same box in as few dims as possible: without dims of size 1, and with contiguous dims merged."""
         dims = [(n, *strides) for n, *strides in zip(self.shape, *self.strides, strict=True) if n != 1]
         merged: list[tuple[int, ...]] = []
         for count, *strides in dims:

@@ -184,9 +184,7 @@ class Launcher:
 
 
 def _ranges(item: Item, plan: Schedule, addresses: Sequence[int]) -> list[tuple[int, int, bool]]:
-    """Return, for each operand and result of a kernel, the memory range that the kernel may access and whether it
-    writes there.
-    """
+    """Return the memory ranges that a kernel may access, and whether it writes them: its operands and its results."""
     numbers = (*item.inputs, *item.outputs)
     return [
         (address, plan.buffers[number].type.nbytes, position >= len(item.inputs))

@@ -23,7 +23,7 @@ Array = np.ndarray[Any, Any]
 CELLS = {4: ctypes.c_uint32, 8: ctypes.c_uint64}  # size of a launch parameter in bytes -> its C type
 # seconds to wait for running work; after that, a device is abandoned and its memory leaks (chosen: far above a step)
 GRACE_SECONDS = 5.0
-# bytes of dynamic shared memory that need no opt-in on any architecture (CUDA C++ Programming Guide)
+# bytes of dynamic shared memory per block that every architecture grants without opt-in (CUDA C++ Programming Guide)
 STATIC_SHARED_BYTES = 49_152
 
 
@@ -50,7 +50,7 @@ class Launch:
 
     @cached_property
     def head(self) -> tuple[int, ...]:
-        """Return the arguments of `cuLaunchKernel` before the stream."""
+        """Return the leading arguments of `cuLaunchKernel`, which precede the stream."""
         return self.function, *self.grid, self.threads, 1, 1, self.shared_bytes
 
 
@@ -162,12 +162,12 @@ class Device:
         return self._events[key]
 
     def copy(self, target: int, source: int, nbytes: int, stream: int) -> None:
-        """Copy bytes within the device."""
+        """Copy bytes from one address of the device to another one."""
         self.use()
         self.api.cuda("cuMemcpyDtoDAsync", target, source, nbytes, stream)
 
     def clear(self, address: int, nbytes: int, stream: int) -> None:
-        """Set bytes to zero."""
+        """Set `nbytes` bytes of device memory to zero."""
         self.use()
         self.api.cuda("cuMemsetD8Async", address, 0, nbytes, stream)
 

@@ -85,7 +85,7 @@ class GpuDevices:
         self.api, self._resources = api, _Resources(api, ranks)
         self.devices = self._resources.devices
         self._release = weakref.finalize(self, retire, self._resources)
-        self._release.atexit = False  # at process exit the driver frees everything
+        self._release.atexit = False  # At process exit, the driver frees everything.
 
     @keeps_context
     def allocate(self, tensor_type: TensorType, ranks: Sequence[int], name: str) -> list[GpuShard]:
@@ -145,7 +145,7 @@ class GpuDevices:
 
 
 class GpuSteps:
-    """The repeated execution of an entry function on GPUs."""
+    """Runs steps of one entry function on GPUs."""
 
     def __init__(self, parts: Sequence[Loaded], inputs: Sequence[Mapping[int, Sequence[GpuShard]]], api: Api) -> None:
         programs = [

@@ -143,7 +143,7 @@ class Executor:
 
     @property
     def devices(self) -> list[Device]:
-        """Return the devices of this process."""
+        """Return the devices of the ranks that this process runs, by rank."""
         return list(self._by_rank.values())
 
     def _look(self, waited: float) -> None:
@@ -209,7 +209,7 @@ class Executor:
     def wait(self) -> None:
         """Wait until the issued work has finished. Raises the same errors as `step`."""
         streams = [iter([part.origin]) for part in self.parts if part.frame.ranks]
-        # any number of steps may be pending, so no time-out applies
+        # Any number of steps may be pending, so no time-out applies.
         together(self.api, streams, lambda _: self._look(0.0))
 
     @keeps_context
@@ -242,7 +242,7 @@ class Executor:
         """
         with self._guarded("the abort of NCCL's communicators"):
             for part in self.parts:
-                with suppress(RuntimeFailure):  # every further call to a failed device fails
+                with suppress(RuntimeFailure):  # Every further call to a failed device fails.
                     part.close()
             self._comms.abort()
         for device in self.devices:
@@ -283,7 +283,7 @@ class Executor:
                 self.api.name_memory(frame.address(index, rank), buffer.type.nbytes, buffer.name)
 
     def _upload(self, frame: Frame, buffer: int, values: Mapping[int, Array]) -> None:
-        """Upload a value for each rank to a buffer."""
+        """Upload a value per rank to the buffer `buffer` of the frame."""
         for rank, value in values.items():
             self._by_rank[rank].upload(frame.address(buffer, rank), value)
 

@@ -129,14 +129,16 @@ class FrameMaker:
         frames: list[Frame] = []
         for region_index, plan in enumerate(item.regions):
             for iteration in range(item.times if is_scan(item) else 1):
-                given = _given(frame, item, plan, iteration)
+                passed_addresses = _passed_addresses(frame, item, plan, iteration)
                 frames.append(
-                    self._prepare(Frame((*frame.path, item_index, region_index), plan, frame.ranks, arenas, given))
+                    self._prepare(
+                        Frame((*frame.path, item_index, region_index), plan, frame.ranks, arenas, passed_addresses)
+                    )
                 )
         return tuple(frames)
 
 
-def _given(frame: Frame, item: Item, plan: Schedule, iteration: int) -> dict[int, Addresses]:
+def _passed_addresses(frame: Frame, item: Item, plan: Schedule, iteration: int) -> dict[int, Addresses]:
     """Return the addresses of the buffers that an item passes to a region.
 
     For an operand that a scan slices, this is the address of the iteration's row.
@@ -169,9 +171,7 @@ def external_storages(plan: Schedule, inputs_at: Mapping[int, Addresses]) -> dic
 
 
 def arena_begin(plan: Schedule, inputs_at: Mapping[int, Addresses]) -> int:
-    """Return the offset of the first byte of the arena that a storage uses, if the inputs in `inputs_at` are outside of
-    it.
-    """
+    """Return the offset of the first used byte of the arena, if the inputs in `inputs_at` are stored elsewhere."""
     outside = external_storages(plan, inputs_at)
     inside = [b.offset for n, b in enumerate(plan.buffers) if b.storage == n and n not in outside and b.type.nbytes]
     return min(inside, default=plan.arena_bytes)

@@ -20,7 +20,7 @@ from meshgen.packages import install
 
 LIBRARY = "libnccl.so.2"
 OLDEST = 22800  # 2.28, the first release with communicator names and 8-bit floats
-MAGIC, UNDEFINED = 0xCAFEBEEF, -(2**31)  # NCCL_API_MAGIC, NCCL_CONFIG_UNDEF_INT
+MAGIC, UNDEFINED = 0xCAFEBEEF, -(2**31)  # NCCL_API_MAGIC and NCCL_CONFIG_UNDEF_INT in nccl.h
 # the NCCL version to which the fields of `_Config` belong: the library sets fields of later versions to their defaults
 CONFIG_VERSION = 22700
 Outcome = tuple[Any, ...]
@@ -88,7 +88,7 @@ class Nccl:
         self._library = library
 
     def __getattr__(self, name: str) -> Any:
-        """Return a function of the library without output values."""
+        """Return a function of the library that has no output values."""
         if name not in PROTOTYPES:
             raise AttributeError(name)
         function = getattr(self._library, name)

@@ -21,9 +21,7 @@ Array = np.ndarray[Any, Any]
 
 
 class OneKernel:
-    """A context that owns the operands and results of a kernel on device 0, and the loaded code of the launched
-    variants.
-    """
+    """A context that owns a kernel's operands and results on device 0, and the code of the launched variants."""
 
     def __init__(self, api: Api, mesh: Mesh, plan: Schedule, item: Item, operands: Sequence[Array]) -> None:
         """Allocate buffers and upload the operands.

@@ -41,7 +41,7 @@ class RemoteRanks:
         return [int(reply) for reply in replies]
 
     def begin(self) -> None:
-        """Start a step and restart the time-out."""
+        """Record that a step begins, which restarts the time-out."""
         self._since, self._last = time.monotonic(), ""
 
     def look(self, fault: str) -> None:

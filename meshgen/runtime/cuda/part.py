@@ -135,9 +135,7 @@ class Part:
         return decisions[0]
 
     def _launch(self, position: int, ranks: Sequence[int], issue: Callable[[], None]) -> int:
-        """Issue the work of an instruction, through a CUDA graph if possible, and return the stream in which the work
-        ends.
-        """
+        """Issue the work of an instruction, in a CUDA graph if possible, and return the stream in which it ends."""
         devices = [self._devices[rank] for rank in ranks]
         streams = [(device, device.streams[stream_index]) for device in devices for stream_index in self._streams]
         if not self._use_graphs or (self._warm_up and position not in self._warm):
@@ -236,8 +234,7 @@ class Part:
             self._copy(frame.ranks, item.stream, copies_of(given_back(frame, item, body)))
 
     def _meet(self, frame: Frame, stream: int, synchronize: Callable[..., None]) -> None:
-        """Let the streams that a region uses wait for the stream of the region's item, or the item's stream wait for
-        them.
+        """Let the streams of a region wait for the stream of its control-flow item, or the other way round.
 
         `synchronize` is `fork` before the region and `join` after it.
         """
@@ -249,9 +246,7 @@ class Part:
             synchronize((device, device.streams[stream]), region_streams, (frame.path, synchronize.__name__))
 
     def _copy(self, ranks: Sequence[int], stream: int, copies: Sequence[Copy]) -> None:
-        """Issue copies on each rank with the effect of a parallel copy: all sources are read before a target is
-        written.
-        """
+        """Issue copies that act as a parallel copy on each rank: all sources are read before a target is written."""
         for rank in ranks:
             device, staging = self._devices[rank], self._staging[rank] + stream * self._staged_bytes
             for source, target, nbytes in in_order(copies, rank, staging):

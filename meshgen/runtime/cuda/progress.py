@@ -25,9 +25,7 @@ class Progress:
         self._label_indices = {"what comes before the first collective": 0}
 
     def note(self, label: str, stream: int) -> None:
-        """Enqueue a write to host memory that records, in order of the stream, that `stream` has reached collective
-        `label`.
-        """
+        """Enqueue a write to host memory, which records that `stream` has reached the collective `label`."""
         label_index = self._label_indices.setdefault(label, len(self._label_indices))
         self._device.use()
         address = self._address + _WORD_BYTES * self._device.streams.index(stream)

@@ -31,9 +31,7 @@ def streams_of(plan: Schedule) -> set[int]:
 
 
 def staged_bytes(plan: Schedule) -> int:
-    """Return the bytes of the largest parallel copy in a schedule, which copies the results of a loop's body or a
-    branch.
-    """
+    """Return the bytes of the largest parallel copy in a schedule: all results of a loop's body or of a branch."""
     most_bytes = 0
     for item in plan.items:
         if is_control(item):

@@ -23,9 +23,7 @@ class Timing:
 
     @property
     def seconds(self) -> float:
-        """Return the mean of `warm` and `cold`: in a step, recently computed operands are in the cache, and weights are
-        not.
-        """
+        """Return the mean of `warm` and `cold`: in a step, activations are in the cache, but weights are not."""
         return (self.warm + self.cold) / 2
 
 

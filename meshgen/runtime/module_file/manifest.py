@@ -75,9 +75,7 @@ class Param:
 
 @dataclass(frozen=True)
 class Form:
-    """The parts of a kernel that depend on the architecture: source, tile sizes (in `constants`), launch options and
-    grid.
-    """
+    """The architecture-specific part of a kernel: source, tile sizes (in `constants`), launch options and grid."""
 
     source: str
     grid: tuple[int, int, int]

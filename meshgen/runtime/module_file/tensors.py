@@ -1,5 +1,4 @@
-"""Reading and writing of named tensors in one member, in the safetensors format: a JSON header followed by the bytes of
-the tensors.
+"""Reading and writing of named tensors in the safetensors format: a JSON header, then the bytes of the tensors.
 
 Tensors are ordered by element size, largest first, then by name. This keeps each tensor aligned to its element size
 without gaps, which the format forbids. If the format lacks an element type, the tensor is stored as u8, with the bytes

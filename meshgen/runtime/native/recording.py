@@ -20,7 +20,7 @@ from meshgen.runtime.plan import STREAMS
 
 # Other parameter values are below 2^53 (`ir/limits.py`) or negative, so they cannot be confused with addresses.
 BASE = 1 << 62
-_ALIGNMENT = 512  # bytes: the alignment of cuMemAlloc
+_ALIGNMENT = 512  # bytes (chosen: at least the alignment of cuMemAlloc)
 _DONE = 0  # CUDA_SUCCESS and ncclSuccess
 Outcome = tuple[Any, ...]
 

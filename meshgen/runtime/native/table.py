@@ -136,9 +136,7 @@ def _put_functions(
 
 
 def _codes(kernel: Kernel, part: Part, files: Files) -> Iterator[words.Record]:
-    """Yield a kernel's code variants as records, in the order in which `code_of` searches for code that a device can
-    run.
-    """
+    """Yield a kernel's code variants as records, in the order in which a loader should try them."""
     for arch in sorted(kernel.binaries, key=number_of, reverse=True):
         binary = kernel.binaries[arch]
         grid = kernel.forms[arch].grid if arch in kernel.forms else _AS_LAUNCHED
@@ -156,8 +154,7 @@ def _put_communicators(table: Words, api: RecordingApi, ranks: int) -> None:
 
 
 def _put_part(table: Words, api: RecordingApi, recorder: PartRecorder) -> None:
-    """Write a part as ranks, memory size, number of events, operations, lists of operations, segments and control
-    words.
+    """Write a part: ranks, memory size, event count, operations, lists of operations, segments, control words.
 
     A segment has the index of one list of operations per rank.
     """

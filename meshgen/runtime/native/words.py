@@ -22,9 +22,9 @@ Record: TypeAlias = tuple[int, ...]
 
 
 class Op(IntEnum):
-    """Kinds of operations of a rank. The comments list the words that follow; sources and targets are byte offsets in
-    the
-    rank's memory.
+    """Kinds of operations of a rank. The comments list the words that follow.
+
+    Sources and targets are byte offsets in the rank's memory.
     """
 
     # stream, function, three grid sizes, number of parameters; then for each parameter its kind and two words
@@ -45,9 +45,9 @@ class Parameter(IntEnum):
 
 
 class Call(IntEnum):
-    """Kinds of NCCL calls. Each is followed by communicator, stream, source, target, count, data type, reduction, and
-    peer or
-    root.
+    """Kinds of NCCL calls.
+
+    Each is followed by communicator, stream, source, target, count, data type, reduction, and peer or root.
     """
 
     ALL_REDUCE = 1
@@ -103,9 +103,7 @@ class Words:
             self.put_list(values)
 
     def put_text(self, text: str) -> None:
-        """Write the size of the text in UTF-8 bytes, then the bytes, padded to entire words with at least one zero
-        byte.
-        """
+        """Write the number of UTF-8 bytes, then the bytes, padded to entire words with at least one zero byte."""
         content = text.encode()
         self.put(len(content))
         padded = content.ljust((len(content) // 8 + 1) * 8, b"\0")

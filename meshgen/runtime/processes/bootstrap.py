@@ -82,7 +82,7 @@ def place_of(environment: Environment) -> Place | None:
         if size < 2:
             return None
         local_rank = 0 if _sees_one_gpu(environment) else whole_number(environment.get(local_name, ""))
-        address = _address(environment, needed=name == "WORLD_SIZE")
+        address = _address(environment, is_required=name == "WORLD_SIZE")
         through_store = environment.get("TORCHELASTIC_USE_AGENT_STORE") == "True" and name == "WORLD_SIZE"
         has_launcher = name != "WORLD_SIZE" or "TORCHELASTIC_RUN_ID" in environment
         return Place(rank, size, local_rank, address, through_store, has_launcher)
@@ -97,10 +97,10 @@ def _sees_one_gpu(environment: Environment) -> bool:
     return bool(visible) and "," not in visible
 
 
-def _address(environment: Environment, *, needed: bool) -> Address | None:
+def _address(environment: Environment, *, is_required: bool) -> Address | None:
     names = ("MASTER_ADDR", "MASTER_PORT")
     present = [name for name in names if environment.get(name)]
-    if not present and not needed:
+    if not present and not is_required:
         return None
     if missing := [name for name in names if name not in present]:
         text = f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} not set, so the processes cannot find each other"
@@ -139,17 +139,17 @@ def world(time_out: float | None = None) -> World | None:
         MissingError: MG0602, mpi4py or torch is missing.
         RuntimeFailure: MG0609, not all ranks connect in time.
     """
-    if not _worlds and (place := place_of(os.environ)):
+    if not _worlds and (process := place_of(os.environ)):
         limit = time_out_of(os.environ) if time_out is None else time_out
-        _worlds.append(joined(place, limit))
+        _worlds.append(joined(process, limit))
         atexit.register(_worlds[0].close)
     return _worlds[0] if _worlds else None
 
 
-def joined(place: Place, time_out: float) -> World:
+def joined(process: Place, time_out: float) -> World:
     """Connect to all ranks if this has not been done, and return the ranks. Raises the same errors as `world`."""
-    channel = _connected(place, time_out)
-    return World(channel, local_rank=place.local_rank, time_out=time_out, has_launcher=place.has_launcher)
+    channel = _connected(process, time_out)
+    return World(channel, local_rank=process.local_rank, time_out=time_out, has_launcher=process.has_launcher)
 
 
 def time_out_of(environment: Environment) -> float:
@@ -169,33 +169,33 @@ def time_out_of(environment: Environment) -> float:
     return seconds
 
 
-def _connected(place: Place, time_out: float) -> Channel:
-    if place.address is None:
-        with _start_of_mpi(place, time_out):
+def _connected(process: Place, time_out: float) -> Channel:
+    if process.address is None:
+        with _start_of_mpi(process, time_out):
             communicator = processes()
             channel = Mpi(communicator)
-        if (communicator.rank, communicator.size) != (place.rank, place.size):
+        if (communicator.rank, communicator.size) != (process.rank, process.size):
             text = (
-                f"this is rank {place.rank} of {place.size} processes for the launcher, but rank {communicator.rank} of "
+                f"this is rank {process.rank} of {process.size} processes for the launcher, but rank {communicator.rank} of "
                 f"{communicator.size} for mpi4py"
             )
             raise _bad(text, "mpi4py uses another MPI library than the launcher: MPI4PY_LIBMPI can name the launcher's")
         return channel
-    exchange = _through_store(place.address) if place.through_store else through_rank_0(place.address)
-    return connect(place.rank, place.size, place.address, exchange, time_out)
+    exchange = _through_store(process.address) if process.through_store else through_rank_0(process.address)
+    return connect(process.rank, process.size, process.address, exchange, time_out)
 
 
-def _start_of_mpi(place: Place, time_out: float) -> Watchdog:
+def _start_of_mpi(process: Place, time_out: float) -> Watchdog:
     """Return a watchdog context for the start of MPI, which waits for all ranks without a time-out."""
 
     def failure(reason: str) -> RuntimeFailure:
-        text = f"rank {place.rank} waits for all {place.size} ranks in the start of MPI: {reason}"
+        text = f"rank {process.rank} waits for all {process.size} ranks in the start of MPI: {reason}"
         return RuntimeFailure(
             Diagnostic("MG0609", text, hint="see whether a rank has ended or hangs before it starts MPI")
         )
 
     # A launcher kills all ranks when the first one ends, so the other ranks get time to report first.
-    return Watchdog(time_out, failure, lambda _: time.sleep(PARTING_SECONDS), has_launcher=place.has_launcher)
+    return Watchdog(time_out, failure, lambda _: time.sleep(PARTING_SECONDS), has_launcher=process.has_launcher)
 
 
 def _through_store(address: Address) -> Exchange:
@@ -215,7 +215,7 @@ def _through_store(address: Address) -> Exchange:
             )
             store.set(f"meshgen/{trial}/{rank}", json.dumps(record))
             return {peer: json.loads(store.get(f"meshgen/{trial}/{peer}")) for peer in range(size)}
-        except RuntimeError as error:  # torch raises subclasses of RuntimeError
+        except RuntimeError as error:  # The errors of torch are subclasses of RuntimeError.
             text = f"rank {rank} cannot find all {size} ranks in torchrun's store: {str(error).splitlines()[0]}"
             raise RuntimeFailure(Diagnostic("MG0609", text)) from error
 

@@ -1,6 +1,4 @@
-"""Cooperation of ranks in separate processes: they check that they run the same module, exchange results and report
-failures.
-"""
+"""Steps of ranks in separate processes: agreement on the module, exchange of results, reports of failures."""
 
 from __future__ import annotations
 
@@ -37,7 +35,9 @@ def require_same(
     manifest = bytes(container["manifest.json"])
     description: dict[str, Any] = {
         "module": name,
-        "digest": hashlib.sha256(manifest).hexdigest(),  # covers all members: the manifest has their digests
+        "digest": hashlib.sha256(
+            manifest
+        ).hexdigest(),  # this digest covers all members, because the manifest has theirs
         "format": json.loads(manifest)["format"],
         "meshes": [str(mesh) for mesh in meshes],
         "device": device,

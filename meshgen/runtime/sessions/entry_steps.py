@@ -50,7 +50,7 @@ class EntrySteps:
         self.passed: list[str] = []
         self.number = 0
         memory_reuse = {binding.name: binding.donated_to for binding in module.bindings}
-        results = {result_index: (layout, place) for result_index, layout, place in _results(module)}
+        results = {result_index: (layout, result_place) for result_index, layout, result_place in _results(module)}
         self._in_place: list[
             tuple[Slot, Layout]
         ] = []  # arguments whose next value the devices write directly to the argument's memory
@@ -150,8 +150,8 @@ class EntrySteps:
             hint = "it is donated, so it stays between steps: set it once with session[name] = array"
             raise ArgumentError(*(Diagnostic("MG0601", text, hint=hint) for text in texts))
 
-    def _result(self, layout: Layout, place: Place, step_number: int) -> ShardedArray:
-        part, output = place
+    def _result(self, layout: Layout, result_place: Place, step_number: int) -> ShardedArray:
+        part, output = result_place
 
         def is_current() -> bool:
             return self.number == step_number

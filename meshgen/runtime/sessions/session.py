@@ -63,7 +63,7 @@ class Session:
             self._hold_weights(modules, weights, ignore_extra=ignore_extra)
             for entry in self._entries.values():
                 entry.settle()
-        except BaseException:  # no caller can close a session whose constructor failed
+        except BaseException:  # Nobody else can close a session whose constructor failed.
             devices.abort()
             raise
 
@@ -165,7 +165,7 @@ class Session:
 
     @property
     def copies(self) -> dict[str, int]:
-        """Return the number of layouts of each argument that different entry functions use in different layouts."""
+        """Return the number of layouts of each argument that entry functions use in more than one layout."""
         return {slot.name: len(slot.layouts) for slot in self._slots.values() if len(slot.layouts) > 1}
 
     @in_turn
@@ -282,7 +282,7 @@ class Session:
 
     @in_turn
     def close(self) -> None:
-        """Free the devices. Results of steps cannot be read afterwards."""
+        """Free the memory on the devices. Results of steps cannot be read afterwards."""
         if not self._is_closed:
             self._is_closed = True
             for entry in self._entries.values():

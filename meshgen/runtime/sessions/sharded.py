@@ -114,7 +114,7 @@ class LocalArray:
 
     @property
     def address(self) -> int:
-        """Return the address of the first byte."""
+        """Return the address of the shard's first byte."""
         return self._shard.array.ctypes.data if self.is_on_host else self._shard.address
 
     def __getattr__(self, name: str) -> Any:

@@ -66,9 +66,7 @@ class TorchArchive:
 
     @cached_property
     def ties(self) -> dict[str, str]:
-        """Return a map from each weight that shares its tensor with an earlier weight to the name of the earlier
-        weight.
-        """
+        """Return the weights that share the tensor of an earlier weight, mapped to the earlier weight's name."""
         first_names: dict[str, str] = {}
         ties: dict[str, str] = {}
         for name, entry in self._config("data/weights/", "weights").items():

@@ -22,7 +22,7 @@ def is_archive(path: Path) -> bool:
 
 
 def _has_program(path: Path) -> bool:
-    import zipfile  # imported here because few programs are in a zip file
+    import zipfile  # a lazy import, because few programs are zip files
 
     try:
         with zipfile.ZipFile(path) as opened:

@@ -47,7 +47,7 @@ class Turns:
         self._lock.release()
 
     def watch(self, result: Kept) -> None:
-        """Record a result of a step."""
+        """Remember a result of a step, which a later step would overwrite."""
         self._results.add(result)
 
     def keep_results(self) -> None:

@@ -65,29 +65,29 @@ class WeightFiles(Mapping[str, Array]):
         return len(self._home)
 
 
-def weights_by_name(given: Weights) -> Mapping[str, Any]:
+def weights_by_name(weights: Weights) -> Mapping[str, Any]:
     """Return a caller's weights as a mapping by name.
 
     Args:
-        given: a mapping by name, or the path of a safetensors file, a folder of such files, their index, an orbax
+        weights: a mapping by name, or the path of a safetensors file, a folder of such files, their index, an orbax
             checkpoint or a `.pt2` archive, or a list of paths of safetensors files.
     Raises:
         UsageError: MG0002, a file cannot be read.
-        ArgumentError: MG0601, `given` is anything else.
+        ArgumentError: MG0601, `weights` is anything else.
     """
-    if given is None:
+    if weights is None:
         return {}
-    if isinstance(given, Mapping):
-        return given
-    paths: Any = given
+    if isinstance(weights, Mapping):
+        return weights
+    paths: Any = weights
     if isinstance(paths, list | tuple) and all(isinstance(item, str | Path) for item in cast("list[Any]", paths)):
         return WeightFiles([path_of(item) for item in cast("list[Any]", paths)])
-    if not isinstance(given, str | Path):
+    if not isinstance(weights, str | Path):
         hint = 'give the path of a .safetensors file, or {"w": array}'
         raise ArgumentError(
-            Diagnostic("MG0601", f"weights must be a dict by name, got {type(given).__name__}", hint=hint)
+            Diagnostic("MG0601", f"weights must be a dict by name, got {type(weights).__name__}", hint=hint)
         )
-    path = path_of(given)
+    path = path_of(weights)
     if (checkpoint := checkpoint_of(path)) is not None:
         return Checkpoint(checkpoint)
     if path.is_file() and is_archive(path):
@@ -144,13 +144,13 @@ class WeightArguments:
 
     @property
     def structures(self) -> list[list[str]]:
-        """Return for each structured argument the names of its inputs."""
+        """Return one list per structured argument: the names of the inputs that are leaves of the argument."""
         nodes = (node for call in self._calls for node in call.nodes.values() if isinstance(node, Branch))
         return [[slot.name for slot in slots_of(node) if slot.name in self.types] for node in nodes]
 
 
 def fitting_weights(
-    given: Weights, arguments: WeightArguments, *, ignore_extra: bool = False,
+    weights: Weights, arguments: WeightArguments, *, ignore_extra: bool = False,
     missing: Callable[[Collection[str]], Sequence[str]] | None = None, hint: str = "",
 ) -> dict[str, Array]:  # fmt: skip
     """Return the weights as arrays by input name, after checking their types.
@@ -166,7 +166,7 @@ def fitting_weights(
     faults: list[Diagnostic] = []
     extra: list[str] = []
     arrays: dict[str, Array] = {}
-    for called, value in weights_by_name(given).items():
+    for called, value in weights_by_name(weights).items():
         name = arguments.named(str(called))
         if name is None:
             extra.append(str(called))
@@ -179,8 +179,8 @@ def fitting_weights(
         if not fault and type_text(array) not in map(str, arguments.types[name]):
             fault = f"weight '{name}' has type {type_text(array)}, but the program takes {arguments.types[name][0]}"
         faults += [Diagnostic("MG0601", fault)] if fault else []
-    faults += _missing_faults(_holder(given), arguments, missing(arrays) if missing else (), hint)
-    faults += _extra_faults(_holder(given), arguments, () if ignore_extra else extra)
+    faults += _missing_faults(_holder(weights), arguments, missing(arrays) if missing else (), hint)
+    faults += _extra_faults(_holder(weights), arguments, () if ignore_extra else extra)
     if faults:
         raise ArgumentError(*faults)
     return arrays

@@ -133,9 +133,7 @@ def _check_text(path: Path, name: str, content: memoryview) -> None:
 
 def _check_contents(path: Path, container: Members, manifest: Manifest, constants: Mapping[int, Array],
                     weights: Mapping[str, Array]) -> None:  # fmt: skip
-    """Check that constants, weights, sources and binaries exist and match the manifest, and that kernel bodies are
-    valid.
-    """
+    """Check that constants, weights, sources and binaries match the manifest, and that kernel bodies are valid."""
     buffers = manifest.plan.buffers
     constant_buffers = [n for n, b in enumerate(buffers) if b.kind == "constant" and b.storage == n]
     if sorted(constants) != constant_buffers or any(

@@ -45,9 +45,7 @@ def check(plan: Schedule, mesh: Mesh) -> None:
 
 
 def carried_by(item: Item, region: Schedule) -> frozenset[int]:
-    """Return the inputs of a scan's body that the body may overwrite: carried values, and rows of results that it
-    writes.
-    """
+    """Return the inputs that a scan's body may overwrite: carried values, and rows of results."""
     pairs = zip(region.inputs, region.outputs, strict=False) if is_scan(item) else ()
     return frozenset(buffer for buffer, result in pairs if region.buffers[result].storage == buffer)
 
@@ -219,9 +217,7 @@ def _uses(plan: Schedule, writes: Writes, touched: Mapping[int, Sequence[int]]) 
 
 
 def _read_fault(plan: Schedule, order: Order, writes: Writes, number: int, b: int) -> Diagnostic | None:
-    """Return the error of an item's read of buffer `b` (rule i), or None if the read is ordered after all writes of
-    `b`.
-    """
+    """Return the error of a read of buffer `b` (rule i), or None if it is ordered after all writes of `b`."""
     buffer, item = plan.buffers[b], plan.items[number]
     if buffer.kind in UNWRITTEN:
         return None

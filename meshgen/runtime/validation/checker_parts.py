@@ -1,5 +1,4 @@
-"""Proof that the schedules of several meshes together cannot deadlock, and prediction of the start times of their
-items.
+"""Proof that schedules of several meshes together cannot deadlock, and prediction of their start times.
 
 A transfer is one event on two meshes: neither side continues before both arrive. Therefore, all launches must have a
 common order that respects every stream and event, if the two sides of each transfer count as one launch.
@@ -74,9 +73,7 @@ def _both_sides(launch: ItemIndex, partner: Mapping[ItemIndex, ItemIndex]) -> tu
 
 
 def _needs(plans: Sequence[Schedule]) -> dict[ItemIndex, list[ItemIndex]]:
-    """Return, for each launch, the launches for which it waits: the previous one on its stream and those that record
-    its events.
-    """
+    """Return the launches for which each launch waits: the previous one on its stream, and those that record its events."""
     needs: dict[ItemIndex, list[ItemIndex]] = {}
     for part, plan in enumerate(plans):
         last: dict[int, int] = {}

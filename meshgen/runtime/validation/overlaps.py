@@ -33,11 +33,10 @@ class Use(NamedTuple):
 
 
 def conflicts(uses: Sequence[Use], done: Sequence[Clock]) -> Iterator[tuple[Use, Use]]:
-    """Yield each pair of uses with common bytes in which the first storage is still live when the second one is
-    written.
+    """Yield pairs of uses that share bytes, where the first storage is live when the second one is written.
 
     Args:
-        done: vector clocks, as in `checker.Order`.
+        done: the vector clock of each item (see `checker.Order`).
     """
     owners = _Owners()
     for use in sorted(uses, key=lambda use: (-1 if use.writer is None else use.writer, use.number)):

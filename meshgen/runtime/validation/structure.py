@@ -1,6 +1,4 @@
-"""Checks that a schedule is well-formed: numbers in range, buffers within the arena, and launches that match their
-buffers.
-"""
+"""Checks that a schedule is well-formed: valid numbers, buffers within the arena, launches that match their buffers."""
 
 from __future__ import annotations
 
@@ -78,12 +76,12 @@ def _donation_faults(plan: Schedule) -> Iterator[str]:
             yield f"buffer {donated} of type {donated_type} is donated to buffer {output} of type {output_type}"
 
 
-def _are_alike(dtype: str, other: str) -> bool:
+def _are_alike(dtype: str, other_dtype: str) -> bool:
     """Whether a buffer of one dtype may be a view of a buffer of the other dtype.
 
     The dtypes must be equal, or be a complex type and its real type.
     """
-    return real_dtype(dtype) == real_dtype(other)
+    return real_dtype(dtype) == real_dtype(other_dtype)
 
 
 def _buffer_faults(plan: Schedule) -> list[str]:
@@ -142,9 +140,7 @@ def _item_faults(item: Item, plan: Schedule, mesh: Mesh) -> list[str]:
 
 
 def _flow_faults(item: Item, plan: Schedule, mesh: Mesh) -> list[str]:
-    """Return the errors of an item's regions: types of arguments and results must match, and arenas must fit its
-    scratch.
-    """
+    """Return the errors of regions: arguments and results must match the item, and arenas must fit its scratch."""
     faults = [f"'{item.op}': {text}" for text in _signatures(item, plan)] + _kind_of_scratch_faults(item, plan)
     scratch_bytes = _scratch_bytes(item, plan)
     for region in item.regions:
@@ -171,10 +167,10 @@ def _kind_of_scratch_faults(item: Item, plan: Schedule) -> list[str]:
 
 def _scratch_faults(item: Item, plan: Schedule, mesh: Mesh) -> list[str]:
     """Return the error of a collective's scratch: it must suffice for the lowered steps on every rank."""
-    needed = packing(plan.collective(item, mesh)).scratch_bytes
+    required_bytes = packing(plan.collective(item, mesh)).scratch_bytes
     faults = _kind_of_scratch_faults(item, plan)
-    if needed > (size := _scratch_bytes(item, plan)):
-        available, minimum = bytes_apart(size, needed)
+    if required_bytes > (size := _scratch_bytes(item, plan)):
+        available, minimum = bytes_apart(size, required_bytes)
         faults.append(f"'{item.label}' has {available} of scratch, but needs {minimum}")
     return faults
 
@@ -270,9 +266,7 @@ def _transfer_faults(item: Item, types: Sequence[TensorType], mesh: Mesh) -> lis
 
 
 def _between_faults(item: Item, inputs: Sequence[Value], outputs: Sequence[Value], mesh: Mesh) -> list[str]:
-    """Return the errors of a transfer between meshes: both shardings must be valid, and match the local type on this
-    side.
-    """
+    """Return the errors of a transfer between meshes: both shardings must be valid and match this side's local type."""
     sends = is_transfer_send(item)
     if not all(isinstance(item.attrs.get(name), Sharding) for name in ("source", "target")):
         return [f"'{item.op}' needs the value's sharding on both meshes"]
