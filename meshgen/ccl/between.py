@@ -105,8 +105,9 @@ def deliver(ends: Ends, sent: Sequence[Array], dtype: str) -> list[Array]:
 
 
 class Post:
-    """A mailbox for values that one mesh has sent and another mesh has not yet received, by channel. It holds either
-    complete values or messages between ranks.
+    """A mailbox for values that one mesh has sent and another mesh has not yet received, by channel.
+
+    It holds either complete values or messages between ranks.
 
     Attributes:
         wires: the pending messages between ranks.

@@ -83,8 +83,9 @@ _RING: dict[str, Callable[[_Call], int]] = {
 
 
 def ring_bytes(op: str, attrs: Mapping[str, Any], local_in: TensorType, local_out: TensorType, mesh: Mesh) -> int:
-    """Return the bytes that each device moves in a collective (see the module's docstring). Ops without communication
-    and groups of one device move none.
+    """Return the bytes that each device moves in a collective (see the module's docstring).
+
+    Ops without communication and groups of one device move none.
 
     Args:
         local_in, local_out: types of a device's operand and result.

@@ -235,7 +235,7 @@ class Grid:
         return rows
 
     def common(self, target: Split, source: Split) -> Numbers:
-        """Return, for each device, how many of the rows that it needs under `target` it already holds under `source`."""
+        """Return, for each device, the number of rows that are both in its source range and in its target range."""
         counts = self._tables.get((target, source))
         if counts is None:
             (start, stop), (first, last) = self.rows(target), self.rows(source)
@@ -244,7 +244,7 @@ class Grid:
         return counts
 
     def overlap(self, target_splits: Sequence[Split], source_splits: Sequence[Split]) -> Numbers:
-        """Return, for each device, how many of the elements that it needs under the target splits it already holds."""
+        """Return, for each device, the number of elements that are both in its source tile and in its target tile."""
         total: Numbers = _ONE
         for dim in zip(target_splits, source_splits, strict=True):
             total = total * self.common(*dim)

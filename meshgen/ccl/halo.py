@@ -23,8 +23,9 @@ _FAR = 2.0**62  # in rows: beyond the end of any tensor, and small enough for in
 
 @dataclass(frozen=True)
 class RowFetch:
-    """A fetch of rows along one dim in a group of `count` devices. The formula in the module's docstring defines the
-    fields, which are numbers of rows.
+    """A fetch of rows along one dim in a group of `count` devices.
+
+    The formula in the module's docstring defines the fields, which are numbers of rows.
     """
 
     count: int
@@ -106,7 +107,7 @@ class RowFetch:
         return any(sum(stop - start for start, stop in self.needed_ranges(i)) < self.rows for i in range(self.count))
 
     def kept(self) -> Numbers:
-        """Return, for each device, how many of the rows that it needs are in its own tile."""
+        """Return, for each device, the number of needed rows that are in the device's own tile."""
         starts, stops = self.ranges()
         tiles = np.arange(self.count + 1, dtype=np.int64) * self.tile
         overlaps = np.minimum(stops, tiles[1:, None]) - np.maximum(starts, tiles[:-1, None])

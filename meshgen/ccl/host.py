@@ -16,8 +16,9 @@ Bytes = np.ndarray[Any, np.dtype[np.uint8]]  # one-dimensional and contiguous
 
 
 class HostBuffers:
-    """The operands, results and scratch of one collective on one rank. NumPy raises an error for accesses outside of a
-    buffer.
+    """The operands, results and scratch of one collective on one rank.
+
+    NumPy raises an error for accesses outside of a buffer.
     """
 
     def __init__(self, buffers: Mapping[BufferRef, Bytes]) -> None:

@@ -1,5 +1,6 @@
-"""Lowering of collectives that move elements within groups and reduce none. NCCL has no call for most of them, so they
-send messages.
+"""Lowering of collectives that move elements within groups and reduce none.
+
+NCCL has no call for most of them, so they send messages.
 """
 
 from __future__ import annotations

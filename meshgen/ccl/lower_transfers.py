@@ -70,7 +70,7 @@ def transfer_recv(collective: Collective, rank: int) -> list[Step]:
 
 
 class _Buffer:
-    """The buffer in which a rank holds its tile of a tensor under a sharding."""
+    """A rank's buffer, which holds the rank's tile of a tensor under a sharding."""
 
     def __init__(self, box: Box, sharding: Sharding, shape: tuple[int, ...], mesh: Mesh, rank: int) -> None:
         self._box, self._layout = box, (sharding, shape, mesh, rank)

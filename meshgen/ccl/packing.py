@@ -237,7 +237,7 @@ def _most_sent(shared: int, request: int, holders: int) -> int:
 
 
 class _Side(NamedTuple):
-    """One side of a transfer: the sharding of the tensor, the mesh, and the sizes of a device's buffer."""
+    """A side of a transfer: sharding of the tensor, mesh, and sizes of a device's buffer."""
 
     sharding: Sharding
     mesh: Mesh

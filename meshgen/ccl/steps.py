@@ -25,7 +25,7 @@ Ranges = Sequence[tuple[int, int]]  # [start, stop) along each dim
 
 
 class BufferRef(NamedTuple):
-    """One buffer of a collective: the operand or result of index `number`, or the scratch."""
+    """A reference to a buffer of a collective: operand or result `number`, or the scratch."""
 
     kind: BufferKind
     number: int = 0
@@ -177,7 +177,7 @@ class Group:
 
 
 class Message(NamedTuple):
-    """One message to or from another rank.
+    """A message to or from another rank.
 
     Attributes:
         peer: world rank, which counts the devices of all meshes of the program in order.

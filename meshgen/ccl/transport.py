@@ -13,7 +13,7 @@ Launch: TypeAlias = tuple[Group, ...] | Messages
 
 
 class Device(Protocol):
-    """The interface that runs local steps in the memory of one device, on its communication stream."""
+    """Interface to a device, which runs local steps in its memory, on its communication stream."""
 
     def copy(self, step: Copy) -> None: ...
 

@@ -15,8 +15,7 @@ from typing import IO
 
 from meshgen.budget import memory_fault, regular_size
 
-# Methods other than these are rejected: for bz2 and lzma, Python decompresses a chunk of input completely, whatever its
-# size.
+# Other methods are rejected: with bz2 and lzma, one chunk of input may expand to any size, and Python has no limit for it.
 _BOUNDED = {zipfile.ZIP_STORED: "stored", zipfile.ZIP_DEFLATED: "deflated"}
 _MAGIC = b"PK\x03\x04"
 

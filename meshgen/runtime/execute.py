@@ -46,7 +46,7 @@ class Choice:
     number: int
 
 
-# what a rank yields when it needs the other ranks: a communicating step, or a branch decision
+# a step that a rank cannot run alone: a communicating step, or a branch decision
 Request: TypeAlias = Pending | Choice
 
 
@@ -138,7 +138,7 @@ def _operands(frame: Frame, item: Item) -> list[Array]:
 
 
 class Rank:
-    """One simulated device of the mesh.
+    """A simulated device of the mesh.
 
     Attributes:
         frame: the step with its arena, which is filled with poison until inputs and constants are written.

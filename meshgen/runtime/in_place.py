@@ -35,7 +35,7 @@ _SAME_ELEMENT = _SAME_INDEX | REGROUPING | _UPDATES | {"mask_padding"}
 
 
 class _Need(NamedTuple):
-    """The results that may overwrite a value, because their elements need it only at the same index: first and last."""
+    """First and last of the results that may overwrite a value. Their elements need the value only at the same index."""
 
     first: int
     last: int

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Planned(Protocol):
-    """The interface of a program with its sharding decisions, from which reports are made."""
+    """A program with sharding decisions, which makes most of the reports."""
 
     @cached_property
     def cost(self) -> Cost: ...
@@ -38,7 +38,7 @@ class Planned(Protocol):
 
 
 class Views(Protocol):
-    """The interface to the data from which the reports on one module are made."""
+    """The sources of the reports on a module: collectives, memory, and the program with sharding decisions."""
 
     @cached_property
     def comms(self) -> Comms: ...
@@ -93,7 +93,7 @@ class ModuleReports:
 
     @at_callers_line
     def explain(self, what: str | int | None = None, *, verbose: bool = False) -> str:
-        """Return the metrics of a step and its collectives grouped by cause, or the sharding reasons of `what`.
+        """Return the metrics of a step and its collectives grouped by cause, or explain the sharding of `what`.
 
         Args:
             what: name of a value, or number of a source line. Default: the entire program.

@@ -1,4 +1,4 @@
-"""One interface to the CUDA driver and NCCL, real or emulated, for the executor.
+"""The executor's interface to the CUDA driver and NCCL, real or emulated.
 
     real()                    NVIDIA's `cuda.bindings.driver`, and libnccl
     emulated(devices, ...)    Python objects with the same functions

@@ -1,4 +1,4 @@
-"""One rank's GPU with its memory, kernels, streams and events.
+"""The GPU of a rank with memory, kernels, streams and events.
 
 All of them are created before a step, so a step allocates nothing.
 """

@@ -172,7 +172,7 @@ class Part:
         Event waits for items that are not in `numbers` are skipped, because these items have already finished.
         """
         if len(frame.ranks) == 1:
-            # All calls issued here are for this device, so its context stays current.
+            # The context of this device stays current, because no call here concerns another device.
             self._devices[frame.ranks[0]].use()
         for call in self._calls_of(frame, tuple(numbers)):
             call()

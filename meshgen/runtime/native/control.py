@@ -17,7 +17,7 @@ from meshgen.runtime.native.words import Control, Record
 
 @dataclass(frozen=True)
 class Segment:
-    """The work that one CUDA graph captures: rank -> operations in order."""
+    """Recorded work that one CUDA graph captures: a map from each rank to its operations in order."""
 
     work: Mapping[int, Sequence[Record]]
 

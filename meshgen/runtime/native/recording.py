@@ -18,7 +18,7 @@ from meshgen.runtime.cuda.device import Device, Launch
 from meshgen.runtime.native.words import Call, Op, Parameter, Record
 from meshgen.runtime.plan import STREAMS
 
-# Other parameter values are below 2^53 (`ir/limits.py`) or negative, so they cannot be confused with addresses.
+# Parameters that hold numbers are below 2^53 (`ir/limits.py`) or negative, so no number equals an address.
 BASE = 1 << 62
 _ALIGNMENT = 512  # bytes (chosen: at least the alignment of cuMemAlloc)
 _DONE = 0  # CUDA_SUCCESS and ncclSuccess
@@ -40,7 +40,7 @@ class Function(NamedTuple):
 
 
 class Tape:
-    """The operations that the ranks of one part have recorded since `begin`."""
+    """Recorded operations of the ranks of one part, since the last call of `begin`."""
 
     def __init__(self) -> None:
         self.functions: dict[Function, int] = {}

@@ -153,8 +153,7 @@ def joined(process: Place, time_out: float) -> World:
 
 
 def time_out_of(environment: Environment) -> float:
-    """Return the seconds after which waiting for a rank fails: the value of the variable MESHGEN_TIME_OUT, or else
-    `TIME_OUT_SECONDS`.
+    """Return the seconds after which waiting for a rank fails: MESHGEN_TIME_OUT, or else `TIME_OUT_SECONDS`.
 
     Raises:
         UsageError: MG0611, the variable is not a positive number.

@@ -1,4 +1,4 @@
-"""A watchdog that ends the process if its main thread hangs in a library call.
+"""A watchdog that ends the process if the main thread hangs in a library call.
 
 Such calls wait for other processes without a time-out. Python cannot raise an exception in a thread inside of a call,
 and neither MPI nor an NCCL communicator can be aborted during its initialization.

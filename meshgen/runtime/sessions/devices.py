@@ -35,7 +35,7 @@ Bound = Mapping[int, Shards]  # input buffer -> its shards
 
 
 class Steps(Protocol):
-    """The interface that runs steps of one entry function on devices, always on the same memory."""
+    """Interface to run steps of one entry function on devices, always on the same memory."""
 
     @property
     def outputs(self) -> Sequence[Sequence[Shards]]:

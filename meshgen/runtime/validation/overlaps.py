@@ -33,7 +33,7 @@ class Use(NamedTuple):
 
 
 def conflicts(uses: Sequence[Use], done: Sequence[Clock]) -> Iterator[tuple[Use, Use]]:
-    """Yield pairs of uses that share bytes, where the first storage is live when the second one is written.
+    """Yield pairs of uses that share bytes. The first storage is live when the second storage is written.
 
     Args:
         done: the vector clock of each item (see `checker.Order`).

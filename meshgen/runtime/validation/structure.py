@@ -228,7 +228,7 @@ def _scan_faults(item: Item, plan: Schedule) -> Iterator[str]:
 def _collective_faults(item: Item, plan: Schedule, mesh: Mesh) -> list[str]:
     """Return the errors of a collective: its attributes and local types must be valid on `mesh`."""
     inputs, outputs = ([Value(plan.buffers[n].type) for n in numbers] for numbers in (item.inputs, item.outputs))
-    # Stage `partition` lowers root coordinates that are computed at run time, so they must be known here.
+    # Stage `partition` lowers root coordinates that are computed at run time, so a schedule has only constant ones.
     for name, coordinates in places_of(item.attrs).items():
         if isinstance(coordinates, tuple) and None in coordinates:
             return [f"'{item.op}': {name} is only known at run time"]
