@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import Any
 
 __version__ = "0.1.0"
-IMPORTED_AT = time.perf_counter()  # the time of a command includes its imports
+IMPORTED_AT = time.perf_counter()  # start time; a command's time includes the imports
 
 _PLACES = {
     "meshgen.api": ("advise", "compile", "load", "lower", "replan", "simulate"),
@@ -35,26 +35,27 @@ _PLACES = {
     "meshgen.spec": ("P", "Sharding"),
 }
 _HOME = {name: place for place, names in _PLACES.items() for name in names}
-# the type stub has the names
+# the type stub `__init__.pyi` has the names
 __all__ = sorted(_HOME)  # pyright: ignore[reportUnsupportedDunderAll]  # one list of names, not two
 
 
 def __getattr__(name: str) -> Any:
-    """Return a public name, or an op of the tracer (`matmul`, `softmax`, ...)."""
+    """Import a public name on first use: a function or class of meshgen, or an op of the tracer (`matmul`, `softmax`,
+    ...).
+    """
     if name in _HOME:
         return getattr(import_module(_HOME[name]), name)
     is_user_name = not name.startswith("_") or name.startswith(
         "__array_"
-    )  # of the tracer, or of the array-API standard
-    if is_user_name and not find_spec(f"{__name__}.{name}"):  # a submodule is imported instead
+    )  # the names of the tracer and of the array-API standard
+    if is_user_name and not find_spec(f"{__name__}.{name}"):  # for a submodule, the import system is used instead
         return import_module("meshgen.frontend.tracer").find(name, __all__)
     raise AttributeError(f"module 'meshgen' has no attribute {name!r}")
 
 
 class _Package(ModuleType):
-    """Keeps `meshgen.spec` bound to the function.
-
-    Importing the submodule `meshgen/spec.py` would otherwise rebind the name to the module.
+    """Module type that keeps `meshgen.spec` bound to the function. Importing the submodule `meshgen/spec.py` would
+    otherwise rebind the name to the submodule.
     """
 
     def __setattr__(self, name: str, value: Any) -> None:

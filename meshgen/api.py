@@ -1,7 +1,7 @@
-"""The Python interface: `compile` a program for a mesh, `lower` it to a stage, `load` a saved module.
+"""The Python interface: `compile` a program for a mesh, `lower` it to a stage, and `load` a saved module.
 
 Sizes of mesh axes (None) and of tensor dims (`?`) may stay open. `compile` then makes a module with specializations for
-the requested sizes, and `load` compiles for other sizes.
+the requested sizes, and `load` compiles it for other sizes.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from meshgen.runtime.open_program import AT_LOAD
 from meshgen.runtime.sizes import Given, Sizes, bound
 from meshgen.sizes.program import given_types, has_open_results, input_names, with_shapes
 
-if TYPE_CHECKING:  # compiling a program must not import the runtime or the simulator
+if TYPE_CHECKING:  # imported for types only: compiling a program must not import the runtime or the simulator
     from meshgen.compiled.views import ModuleViews
     from meshgen.reports.changes import Advice
     from meshgen.runtime.module import LoadedModule
@@ -60,10 +60,10 @@ def compile(graph: Any, mesh: Meshes, options: CompileOptions) -> Executable:
 
     Args:
         graph: a Python function; MLIR text, or the path of a `.mlir` file; `pkg.mod:function`; the result of
-            `jax.jit(f).lower(...)`, `.trace(...)` or `jax.export`; an ONNX model, or its path; a Module; an xDSL
+            `jax.jit(f).lower(...)`, `.trace(...)` or `jax.export`; an ONNX model, or the path of one; a Module; an xDSL
             module.
-        mesh: the devices; may be left out if the program declares its mesh. Several meshes are given by name:
-            `{"first": {"dp": 2}, "second": {"x": 4}}`, or as a list of named meshes.
+        mesh: the devices; may be omitted if the program declares a mesh. Several meshes are given by name: `{"first":
+            {"dp": 2}, "second": {"x": 4}}`, or as a list of named meshes.
         {options}
     Raises:
         ProgramError, ShardingError, CodegenError: the program is invalid or unsupported; has all diagnostics with
@@ -104,10 +104,10 @@ def planned(graph: Any, mesh: Meshes, options: CompileOptions, timing: Timing | 
 def _plan_entries(
     programs: Mapping[str, tuple[Any, str]], mesh: Meshes, options: CompileOptions, timing: Timing
 ) -> EntriesExecutable:
-    """Plan each entry function.
+    """Plan each entry function, and combine the results to one executable.
 
     Args:
-        programs: by entry name, the program and the name of its function.
+        programs: maps an entry name to the program and to the name of the function in that program.
     """
     chosen = {name: options.of_entry(name, entry, programs.keys()) for name, (_, entry) in programs.items()}
     planned_entries = {name: _plan_one(programs[name][0], mesh, chosen[name], timing) for name in programs}
@@ -146,7 +146,7 @@ def _plan_one(graph: Any, mesh: Meshes, chosen: CompileOptions, timing: Timing) 
 
 
 def planning(signature: Signature) -> Callable[[Module, Options, Timing], Executable]:
-    """Return `plan_module` for a program whose arguments have the structure of `signature`."""
+    """Return a function like `plan_module` for programs whose arguments have the structure of `signature`."""
     return lambda module, options, timing: plan_module(module, options, timing, signature)
 
 
@@ -196,7 +196,7 @@ def _plan_parts(
 
 @at_callers_line
 def advise(executable: Executable, progress: Progress | None = None) -> list[Advice]:
-    """Return annotations to drop or add for a better step, with the change of bytes, time and memory.
+    """Return the annotations to drop or add that improve the step, with the change of bytes, time and memory.
 
     The program is planned again with each candidate change.
 
@@ -218,7 +218,7 @@ def lower(graph: Any, mesh: Meshes = None, *, stage: str, args: Args = None,
           entry: str = "", donate: Donate = None, machine: str | Path | Machine | None = None, precision: str = "") -> Module:  # fmt: skip
     """Return the program at `stage`: import, propagate, materialize, optimize, partition, fuse or schedule.
 
-    Other arguments are those of `compile`.
+    The other arguments are documented at `compile`.
     """
     chosen = CompileOptions(
         args=args, in_specs=in_specs, out_specs=out_specs, target=target, arguments=arguments, entry=entry, donate=donate,
@@ -231,12 +231,12 @@ def lower(graph: Any, mesh: Meshes = None, *, stage: str, args: Args = None,
 
 @with_options(CompileOptions)
 def read(graph: Any, mesh: Meshes, options: CompileOptions) -> tuple[Module, Signature]:
-    """Return the program as a verified module with its annotations, and its signature."""
+    """Read and verify a program. Returns the module with its annotations, and the signature."""
     return read_with(graph, mesh, options)
 
 
 def read_with(graph: Any, mesh: Meshes, chosen: CompileOptions) -> tuple[Module, Signature]:
-    """Return the program as a verified module with its annotations, and its signature."""
+    """Read and verify a program, like `read` but with an options object."""
     args, in_specs, out_specs, machine = chosen.args, chosen.in_specs, chosen.out_specs, chosen.machine
     meshes, profile = meshes_of(mesh), None if machine is None else machine_of(machine)
     module, imported_signature = import_program(graph, meshes, args, text_option(chosen.entry, "entry"))
@@ -257,9 +257,11 @@ def read_with(graph: Any, mesh: Meshes, chosen: CompileOptions) -> tuple[Module,
 @at_callers_line
 def load(path: str | Path, mesh: Given = None, *, entry: str = "", devices: int | None = None, mmap: bool = False,
          verify_key: str | Path | None = None) -> LoadedModule:  # fmt: skip
-    """Load a module like `meshgen.runtime.loading.load`, and compile an open module for sizes without a specialization.
+    """Load a module like `meshgen.runtime.loading.load`. An open module is compiled if it lacks a specialization for
+    the sizes.
 
-    The module then reports this in `record()["specialised"]`. The compiler is needed only in this case.
+    The returned module then reports the compilation in `record()["specialised"]`. The compiler is needed only in this
+    case.
     """
     if devices is not None and (isinstance(devices, bool) or not isinstance(cast("Any", devices), int)):
         raise UsageError(Diagnostic("MG0001", f"devices must be a positive integer, got {devices!r:.60}"))
@@ -278,12 +280,13 @@ def simulate(program: Executable | LoadedModule, machine: str | Path | Machine |
     The result has the end and compute time of each rank, and all launches of a few ranks.
 
     Args:
-        program: compiled or loaded, with sizes for all mesh axes.
+        program: a compiled program or loaded module, in which the sizes of all mesh axes are set.
         machine: a profile, its name (`dgx-h100`, ...), or the path of a profile.json; default: the machine that the
-            program was compiled for, else one host of the target's devices. Kernels and collectives are timed for it.
+            program was compiled for, else one host of the target's devices. Its profile determines the times of kernels
+            and collectives.
         conditions: slow devices and links, and jitter (`meshgen.simulator.timeline.Conditions`).
-        watch: ranks whose launches are all recorded, for `meshgen.simulator.trace.trace_of`; default: the first of each
-            mesh.
+        watch: ranks of which all launches are recorded, for `meshgen.simulator.trace.trace_of`; default: the first rank
+            of each mesh.
     Raises:
         UsageError: MG0001 or MG0002, for an unknown machine or rank.
         ShardingError: MG0201, the size of a mesh axis is unknown.
@@ -304,8 +307,8 @@ def _schedule_of(part: Executable | LoadedModule) -> Schedule:
 def replan(module: LoadedModule) -> Executable:
     """Return the program of a loaded module with its saved decisions, for `explain`, `show`, `report` and `advise`.
 
-    A module without decisions, or with decisions of another meshgen version, is planned again with its original
-    options.
+    A module without decisions, or with decisions of another meshgen version, is planned again with the options it was
+    compiled with.
 
     Raises:
         UsageError: MG0002 if the module does not have the text of its program.
@@ -319,14 +322,14 @@ def replan(module: LoadedModule) -> Executable:
 
 
 def views(module: LoadedModule) -> ModuleViews:
-    """Return the reports of a loaded module."""
+    """Return the reports (collectives, cost, memory, ...) of a loaded module."""
     from meshgen.compiled.views import ModuleViews
 
     return ModuleViews(module, replan)
 
 
 def specialised(module: OpenModule, sizes: Sizes) -> dict[str, bytes]:
-    """Compile an open module for `sizes` and return the members of the specialization.
+    """Compile an open module for `sizes` and return the specialization as members of the module's file.
 
     Raises:
         MissingError: MG0602 if the compiler is not installed. Also raises the errors of `compile`.

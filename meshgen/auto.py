@@ -1,4 +1,6 @@
-"""The Python interface of the sharding search: `search` finds shardings of arguments, `mutate` changes that of one op."""
+"""The Python interface of the sharding search: `search` finds the best shardings of arguments, `mutate` changes one
+op's sharding.
+"""
 
 from __future__ import annotations
 
@@ -32,18 +34,18 @@ def search(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Spec
            target: str | None = None, arguments: str = "local", memory_limit: int | None = None, skip: Sequence[str] = (),
            entry: str = "", donate: Donate = None, machine: str | Path | Machine | None = None, seconds: float = SECONDS,
            progress: Progress | None = None) -> Found:  # fmt: skip
-    """Find the shardings of a program's arguments with the shortest step. Given annotations are kept.
+    """Find the shardings of a program's arguments with the shortest step. Existing annotations are kept.
 
     The result's `specs` can be passed as `in_specs`, its `module` to `compile`. Its `sentences` describe the solution.
-    Arguments not listed here are those of `compile`.
+    Arguments not listed here have the same meaning as in `compile`.
 
     Args:
-        memory_limit: bytes per device that the step may use.
+        memory_limit: limit of the step's memory in bytes per device.
         seconds: time limit, including reading the program. The first solution is always planned, even after the limit.
     Raises:
         CodegenError: MG0303, no solution fits into the memory.
-        ProgramError, ShardingError, UsageError: as `compile`; also for programs on several meshes or with unknown
-            sizes.
+        ProgramError, ShardingError, UsageError: the same errors as `compile`, and for programs on several meshes or
+            with unknown sizes.
     """
     began = time.monotonic()
     chosen = CompileOptions(
@@ -58,12 +60,12 @@ def search(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Spec
 
 @at_callers_line
 def mutate(program: Executable | Module, op: str, option: Option) -> Module:
-    """Return the program before propagation with a new sharding of the loops of one op, for `compile`.
+    """Return the unpropagated program in which the loops of one op have a new sharding. It can be passed to `compile`.
 
     Args:
         program: compiled, or a Module at stage import.
-        op: the name of its result (`%h`), or its line.
-        option: per loop, in the order of the op's sharding rule, a mesh axis, several axes, or None.
+        op: the name of the op's result (`%h`), or the op's source line.
+        option: the mesh axis, axes, or None for each loop (factor) of the op, in the order of the op's sharding rule.
     Raises:
         UsageError: MG0001, no op or several match.
     """

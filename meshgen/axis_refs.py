@@ -1,7 +1,7 @@
 """References to mesh axes: a name, or `name:(m)k` for the subaxis of size k below a more major part of size m.
 
-Relations between two references are decided here without a mesh. `x:(1)2` and `x:(2)4` belong to one factorization of
-axis x, and `x:(1)2` and `x:(1)4` overlap. `x:(1)2` and `x:(3)2` (of 6 devices) belong to no common factorization.
+The functions here compare two references without a mesh. `x:(1)2` and `x:(2)4` belong to one factorization of axis x,
+and `x:(1)2` and `x:(1)4` overlap. `x:(1)2` and `x:(3)2` (of 6 devices) belong to no common factorization.
 """
 
 from __future__ import annotations
@@ -16,16 +16,18 @@ from meshgen.names import PART_OF_AXIS
 
 @lru_cache(maxsize=4096)
 def split_ref(ref: str) -> tuple[str, int, int | None]:
-    """Split an axis reference into name, size of the more major part, and size. The size is None for an entire axis."""
+    """Split a reference such as `x:(2)4` into axis name, size of the more major part, and size: ("x", 2, 4). The size
+    is None for an entire axis.
+    """
     if match := PART_OF_AXIS.fullmatch(ref):
         return match[1], int(match[2]), int(match[3])
     return ref, 1, None
 
 
 def nests(left: str, right: str) -> bool:
-    """Whether two references belong to a common factorization of their axis.
+    """Whether two references to one axis belong to a common factorization of the axis.
 
-    For 6 devices, 2 x 3 and 3 x 2 have none in common.
+    For example, subaxes of the factorizations 2 x 3 and 3 x 2 of 6 devices may not.
 
     Source: Shardy, `AxisRefAttr::canCoexist`.
     """
@@ -37,7 +39,7 @@ def nests(left: str, right: str) -> bool:
 
 
 def overlaps(left: str, right: str) -> bool:
-    """Whether two references conflict: they share a part of an axis, or belong to no common factorization."""
+    """Whether two references conflict: they share a part of an axis, or belong to no common factorization of it."""
     (name, pre, size), (other, other_pre, other_size) = split_ref(left), split_ref(right)
     if name != other or size is None or other_size is None:
         return name == other
@@ -47,7 +49,7 @@ def overlaps(left: str, right: str) -> bool:
 
 
 def contains(whole: str, part: str) -> bool:
-    """Whether `part` is a part, or all, of the axis or subaxis that `whole` refers to."""
+    """Whether the axis or subaxis `whole` contains the subaxis `part`, or is equal to it."""
     (name, pre, size), (other, other_pre, other_size) = split_ref(whole), split_ref(part)
     if name != other or size is None or other_size is None:
         return name == other and size is None
@@ -55,13 +57,13 @@ def contains(whole: str, part: str) -> bool:
 
 
 def parts_left(ref: str, size: int, used: Iterable[str]) -> tuple[str, ...]:
-    """Return the parts of `ref` that the references in `used` do not cover.
+    """Return references to the parts of `ref` that the references in `used` leave free.
 
-    For `x` with 8 devices, `x:(2)2` leaves `x:(1)2` and `x:(4)2`. Returns none if a reference belongs to another
-    factorization.
+    For `x` with 8 devices, `x:(2)2` leaves `x:(1)2` and `x:(4)2`. Returns an empty list if a reference in `used`
+    belongs to another factorization.
 
     Args:
-        size: number of devices that `ref` refers to.
+        size: number of devices along `ref`.
     """
     name, pre, _ = split_ref(ref)
     end, used_spans = pre * size, list[tuple[int, int]]()

@@ -1,4 +1,4 @@
-"""Limits on the cost of reading an untrusted file. Readers check them before they compute, expand or allocate.
+"""Limits on the cost of reading an untrusted file. Readers check a limit before they compute, expand or allocate.
 
 integers      64 bits after each operation of a formula
 operations    of a program, counted before its calls, functions and loops are expanded
@@ -18,15 +18,15 @@ from meshgen.errors import Diagnostic, Location, ProgramError, about
 from meshgen.host_memory import free_bytes
 from meshgen.printable import bytes_apart
 
-MAX_INTEGER_BITS = 63  # bits, without the sign
+MAX_INTEGER_BITS = 63  # bits of an integer, without the sign bit
 MAX_OPERATIONS = 200_000  # chosen: a program of this size takes gigabytes and minutes to compile
 
 
 def bounded(function: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap an arithmetic function so that its integer result has at most 64 bits.
 
-    The wrapped function raises ProgramError MG0108 for a larger result, and TypeError for an operand that is a string
-    or sequence. Its integer operands must have at most 64 bits.
+    The wrapper raises ProgramError MG0108 for a larger result, and TypeError for an operand that is a string or
+    sequence. Integer operands must have at most 64 bits.
     """
 
     def checked(*operands: Any) -> Any:
@@ -60,7 +60,7 @@ def _refuse_integer(value: str) -> NoReturn:
 
 
 def require_operations(count: int, what: str, loc: Location | None = None, *, hint: str = "") -> None:
-    """Check that `what` has at most `MAX_OPERATIONS` operations.
+    """Check that `count` is at most `MAX_OPERATIONS`. `what` names the counted program part in the error.
 
     Raises:
         ProgramError: MG0108, as in "the program has 2^39 operations".
@@ -72,9 +72,10 @@ def require_operations(count: int, what: str, loc: Location | None = None, *, hi
 
 
 def memory_fault(needed_bytes: int, what: str) -> str:
-    """Return an error text if `what` needs more memory than is free, or "" if it fits or the free memory is unknown.
+    """Return an error text if `needed_bytes` exceeds the free memory, or "" if it does not or the free memory is
+    unknown.
 
-    Systems overcommit memory and kill the process that uses it, so a successful allocation does not show that it fits.
+    Trying to allocate does not replace this check: systems overcommit memory, and kill the process when it uses the memory.
     """
     free = free_bytes()
     if free is None or needed_bytes <= free:
@@ -84,10 +85,10 @@ def memory_fault(needed_bytes: int, what: str) -> str:
 
 
 def require_memory(needed_bytes: int, what: str, loc: Location | None = None) -> None:
-    """Check that `what` fits into free memory.
+    """Check that `needed_bytes` are free. `what` names in the error what needs the memory.
 
     Raises:
-        ProgramError: MG0108 if it does not fit.
+        ProgramError: MG0108 if the memory is not free.
     """
     if fault := memory_fault(needed_bytes, what):
         raise ProgramError(Diagnostic("MG0108", fault, loc))

@@ -59,14 +59,14 @@ COMMANDS = {
 }
 JSON_HELP = "print one JSON document; output of a Python program goes to stderr"
 INTERNAL_ERROR, INTERRUPTED = 70, 130
-_STARTED = [IMPORTED_AT]  # start time of the first command in this process
+# holds the start time of the first command in this process, which includes imports; empty for later commands
+_STARTED = [IMPORTED_AT]
 
 
 @dataclass
 class Invocation:
-    """A command line with the options that decide how a failure is reported.
-
-    Until they are parsed, they are guessed from the words.
+    """A command line, with the options that determine how a failure is reported. Before parsing, their values are
+    guessed from the words.
     """
 
     words: Sequence[str]
@@ -75,16 +75,16 @@ class Invocation:
 
 
 class Finished(Exception):
-    """Ends the command. The argument is the exit code."""
+    """Raised to end the command. The argument is the exit code."""
 
 
 class Parser(argparse.ArgumentParser):
-    """Reports bad arguments as diagnostics, and never exits the process."""
+    """An `ArgumentParser` that reports bad arguments as diagnostics, and never exits the process."""
 
     def refuse_unknown(self, words: Sequence[str]) -> None:
         """Check for unknown options before parsing.
 
-        Otherwise argparse might report the option that was meant as missing.
+        For a misspelled required option, argparse would only report that the required option is missing.
 
         Raises:
             UsageError: MG0001 for an unknown option.
@@ -115,7 +115,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     open_missing()
     try:
         code = _dispatch(called, began)
-        write_out()  # output of the user's program may still be buffered
+        write_out()  # the user's program may have left output in the buffer
         return code
     except Finished as finished:
         return finished.args[0]
@@ -151,11 +151,11 @@ def _dispatch(called: Invocation, began: float) -> int:
 def _run(command: str, words: Sequence[str], began: float, called: Invocation) -> int:
     """Run a command, importing only its own module. Options may come before, between and after positional arguments.
 
-    The parsed options get the start time `began` (`time.perf_counter`) and the `words`. `called` gets the options that
-    decide how a failure is reported.
+    The parsed options get the start time `began` (`time.perf_counter`) and the `words`. `called` is updated with the
+    options that determine how a failure is reported.
     """
     parser = Parser(prog=f"meshgen {command}", description=COMMANDS[command])
-    atexit.register(gc.freeze)  # the process is about to end, so collecting cycles would be wasted time
+    atexit.register(gc.freeze)  # at exit, skip the collection of cycles: the process ends anyway
     with rarely_collecting():
         module = import_module(f"meshgen.commands.{command}")
     module.add_arguments(parser)
@@ -185,7 +185,7 @@ def add_common(parser: argparse.ArgumentParser) -> None:
 
 
 def _report_error(error: MeshgenError, as_json: bool) -> int:
-    """Report all diagnostics of an error and return the exit code."""
+    """Write all diagnostics of an error, and return the exit code."""
     write_err(printable(f"{error}\n"))
     if as_json:
         diagnostics = [record(diagnostic) for diagnostic in error.diagnostics]
@@ -194,7 +194,7 @@ def _report_error(error: MeshgenError, as_json: bool) -> int:
 
 
 def _write_failure(document: dict[str, Any]) -> None:
-    """Write the document of a failure. A second failure is ignored."""
+    """Write the JSON document about a failure. A failure to write it is ignored."""
     try:
         write_out(json.dumps(document, indent=1) + "\n")
     except UsageError as error:
@@ -202,9 +202,8 @@ def _write_failure(document: dict[str, Any]) -> None:
 
 
 def _as_user_error(error: BaseException, called: Invocation) -> MeshgenError | None:
-    """Convert an exception to an error of the program, the installation or the machine.
-
-    Returns None for an internal error.
+    """Convert an exception to the error to report to the user, if the program, the installation or the machine caused
+    it. Returns None for an internal error.
     """
     if isinstance(error, MeshgenError):
         return error
@@ -234,7 +233,7 @@ def _missing_dependency(module: str, why: str = "") -> MissingError:
 
 
 def _as_program_error(error: BaseException, program: str) -> MeshgenError | None:
-    """Convert an exception of the user's Python program to an error at its line.
+    """Convert an exception of the user's Python program to an error with the source line that raised it.
 
     Returns None if meshgen's own code raised it.
     """
@@ -267,7 +266,7 @@ def _internal(error: BaseException, called: Invocation) -> int:
 
 
 def _inputs(words: Sequence[str]) -> dict[str, bytes]:
-    """Return the first bytes of each program and module that the command names."""
+    """Return the first bytes of each input file in `words`, for a reproducer."""
     contents: dict[str, bytes] = {}
     for index, word in enumerate(words):
         try:

@@ -1,7 +1,7 @@
 """Passes, and the context of a compilation that runs them.
 
 A pass turns a program into an equivalent one. `meshgen/passes.py` lists all passes in pipeline order. Stages run their
-passes through the context, so that a pass can be left out (`--skip`), traced (`--print-after`) and measured (`compile
+passes through the context, so that a pass can be skipped (`--skip`), traced (`--print-after`) and measured (`compile
 --timing`).
 """
 
@@ -18,7 +18,7 @@ from meshgen.ir.definitions import require_defined
 from meshgen.ir.graph import Graph, Module
 
 Applies = Literal["always", "if cheaper", "unless more expensive"]
-DEFAULT_TARGET = "cuda:sm_90"  # if neither the user nor the machine determines the target
+DEFAULT_TARGET = "cuda:sm_90"  # the target if neither the user nor the machine determines one
 Show = Callable[[str, Module], None]
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -30,14 +30,15 @@ class Pass:
     """A named rewrite of programs, declared with `module_pass`.
 
     Attributes:
-        name: the name on the command line, words joined by dashes. MLIR's or XLA's name where they have the pass.
+        name: the name on the command line, with words joined by dashes. It is the name that MLIR or XLA uses, if they
+            have the pass.
         run: returns the rewritten program, or the same module object if there is nothing to rewrite.
         stages: the stages whose programs the pass accepts.
         applies: `always`, or only if the cost decreases (`if cheaper`) or does not increase (`unless more expensive`).
             The stage that runs the pass defines the cost.
         requires_ops: the pass only affects programs with one of these ops; empty for any program.
-        enables: describes the programs that need the pass to get GPU kernels; empty for passes that only make programs
-            cheaper.
+        enables: describes the programs that need the pass to get GPU kernels; empty for passes that only reduce the
+            cost.
     """
 
     name: str
@@ -48,7 +49,7 @@ class Pass:
     enables: str = ""
 
     def __call__(self, module: Module, context: Compilation | None = None) -> Module:
-        """Return the rewritten program, or the module itself. Without a context, a new one is created."""
+        """Return the rewritten program, or the module itself. Without a context, a new context is created."""
         if self.requires_ops and self.requires_ops.isdisjoint(module.graph.index.ops):
             return module
         return self.run(module, context or Compilation())
@@ -61,10 +62,10 @@ class Pass:
 
 @dataclass
 class PassRecord:
-    """Statistics of a pass.
+    """Statistics of a pass over one compilation.
 
     Attributes:
-        fired: number of times that the pass changed the program or a part of it.
+        fired: number of times that the pass changed a program.
         kept: number of changes that were kept.
         before, after: costs of the compared programs in `unit`, summed over all changes; 0 if no costs are compared.
         unit: `B` (bytes sent per device) or `s` (predicted seconds).
@@ -81,11 +82,11 @@ class PassRecord:
 
     @property
     def rejected(self) -> int:
-        """Return the number of changes that were not kept."""
+        """Return the number of changes that were rejected because of their cost."""
         return self.fired - self.kept
 
     def note(self, *, kept: bool, before: float = 0.0, after: float = 0.0, unit: str = "") -> None:
-        """Count one change, with the costs of the programs before and after it."""
+        """Count one change of a program, with the costs of the program before and after it."""
         self.fired += 1
         self.kept += kept
         self.before += before
@@ -93,7 +94,7 @@ class PassRecord:
         self.unit = unit or self.unit
 
     def add(self, other: PassRecord) -> None:
-        """Add the counts of another record."""
+        """Add the statistics of another record of the same pass."""
         self.fired += other.fired
         self.kept += other.kept
         self.before += other.before
@@ -106,15 +107,15 @@ class PassRecord:
 class Timing:
     """Seconds per stage, in the order in which stages began, and the statistics of each pass.
 
-    The time of a nested stage does not count for the outer stage. `clock` is wall time, or for example
-    `time.process_time`.
+    The time of a nested stage does not count for the outer stage. `clock` returns the time in seconds: wall time, or
+    for example `time.process_time`.
     """
 
     seconds: dict[str, float] = field(default_factory=dict)
     passes: dict[str, PassRecord] = field(default_factory=dict)
     clock: Callable[[], float] = time.perf_counter
     _around: list[str] = field(default_factory=list[str])
-    _since: float = 0.0  # when the innermost stage began or resumed
+    _since: float = 0.0  # clock time at which the innermost stage began or resumed
 
     @contextmanager
     def of(self, stage: str) -> Generator[None]:
@@ -136,9 +137,9 @@ class Timing:
 
 
 class Decisions(dict[str, dict[Graph, Any]]):
-    """Decisions of stages, by stage and by the graph that resulted from the decision.
+    """Maps a stage and a graph to the decision of the stage that resulted in the graph.
 
-    Pickles and deep copies are empty, because a decision refers to the search that made it and to graphs by identity.
+    Pickles and deep copies are empty, because a decision refers to graphs by identity.
     """
 
     def __reduce__(self) -> tuple[type[Decisions], tuple[()]]:
@@ -175,8 +176,8 @@ class Compilation:
         target, memory_limit, arguments: as in `pipeline.Options`.
         show: called with the pass name and the program after each pass that changed it.
         records: pass statistics by name, in the order in which passes first ran.
-        tell: called with a pass's name when it begins.
-        decisions: decisions of stages.
+        tell: called with the name of each pass when the pass begins.
+        decisions: the decisions of stages, by the resulting graph.
     """
 
     skip: frozenset[str] = frozenset()
@@ -190,14 +191,13 @@ class Compilation:
     _kept: _Caches = field(default_factory=_Caches)
 
     def trial(self) -> Compilation:
-        """Return a context for programs that are only compared.
-
-        It shares the caches, but not the records and the callbacks.
+        """Return a context for candidate programs that are only compared. It shares the caches of this context, but has
+        no records or callbacks.
         """
         return replace(self, show=None, tell=None, records={})
 
     def once(self, subject: Hashable, key: Hashable, make: Callable[[], T]) -> T:
-        """Return the result of `make` for this subject and key, computed once. The subject is compared by identity."""
+        """Return the result of `make`, cached by `subject` and `key`. The subject is compared by identity."""
         results = self._kept.results.setdefault(subject, {})
         if key not in results:
             results[key] = make()
@@ -206,7 +206,7 @@ class Compilation:
     def analysis(
         self, find: Callable[Concatenate[Subject, P], T], subject: Subject, *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        """Return `find(subject, ...)`, computed once per subject and arguments. The subject is compared by identity."""
+        """Return `find(subject, ...)`, cached by subject and arguments. The subject is compared by identity."""
         key = find, args, tuple(kwargs.items())
         return self.once(subject, key, lambda: find(subject, *args, **kwargs))
 
@@ -216,15 +216,18 @@ class Compilation:
         return cached[1] if cached and cached[0] is graph else self.keep_latest(find, graph, find(graph))
 
     def keep_latest(self, find: Callable[[Graph], T], graph: Graph, result: T) -> T:
-        """Store `result` for `latest`. A pass that updates a large result together with its graph calls this."""
+        """Store `result` as the cached result of `latest`. A pass that updates a large result together with its graph
+        calls this.
+        """
         self._kept.latest[find] = graph, result
         return result
 
     def made(self, stage: str, module: Module, run: Callable[[Compilation], Module], option: str = "") -> Module:
-        """Return the module that `run` makes of `module`, computed once. The records count its passes on each call.
+        """Return the result of `run` on `module`, cached. The pass statistics of `run` are added to the records on each
+        call.
 
         Args:
-            stage: names the work of `run`, together with `option`.
+            stage: cache key, together with `option`; it names what `run` does.
             run: runs passes in the context that is passed to it, which has its own records.
         """
         results = self._kept.programs.setdefault(module, {})
@@ -236,9 +239,8 @@ class Compilation:
         return result[0]
 
     def take(self, module: Module, other: Module, change: Callable[[Module], Module]) -> None:
-        """Reuse the caches of `other` for `module`, which `change` computes from `other`.
-
-        Cached programs are converted with `change` too.
+        """Reuse the cached results for `other` for `module`, which `change` computes from `other`. Cached programs are
+        converted with `change`, too.
         """
         programs = self._kept.programs.setdefault(module, {})
         for key, (before, records) in self._kept.programs.get(other, {}).items():
@@ -255,17 +257,17 @@ class Compilation:
         return self.records.setdefault(name, PassRecord(name))
 
     def add(self, records: Mapping[str, PassRecord]) -> None:
-        """Add the pass statistics of another context."""
+        """Add the pass statistics of another context to this one."""
         for name, record in records.items():
             self.record(name).add(record)
 
     def runs(self, candidate: Pass) -> bool:
-        """Whether a pass is enabled."""
+        """Whether the pass is not skipped by the user's options."""
         return candidate.name not in self.skip
 
     @contextmanager
     def timed(self, running_pass: Pass) -> Generator[PassRecord]:
-        """Yield the record of a pass, and add the seconds of the block to it."""
+        """Return a context manager that yields the record of a pass, and adds the seconds of the block to it."""
         if self.tell:
             self.tell(running_pass.name)
         record, begin = self.record(running_pass.name), time.perf_counter()
@@ -275,7 +277,7 @@ class Compilation:
             record.seconds += time.perf_counter() - begin
 
     def changed(self, name: str, module: Module) -> None:
-        """Show the program after a pass or stage that changed it."""
+        """Call `show` with the program after a pass or stage that changed it."""
         if self.show:
             self.show(name, module)
 
@@ -285,9 +287,10 @@ class Compilation:
         """Run passes one after the other and return the module.
 
         Args:
-            cost: of a program, in `unit`. Without it every change is kept, like those of a pass that applies `always`.
+            cost: returns the cost of a program in `unit`. Without it, every change is kept, as for a pass that applies
+                `always`.
         """
-        current_cost: float | None = None  # cost of the current module
+        current_cost: float | None = None  # cost of the current module; None until it is needed
         for next_pass in filter(self.runs, passes):
             with self.timed(next_pass) as record:
                 rewritten = next_pass(module, self)
@@ -315,5 +318,5 @@ class Compilation:
 def module_pass(
     name: str, *stages: str, applies: Applies = "always", requires_ops: Iterable[str] = (), enables: str = ""
 ) -> Callable[[Callable[[Module, Compilation], Module]], Pass]:
-    """Declare a function as a pass called `name`. The arguments are the fields of `Pass`."""
+    """Return a decorator that declares a function as a pass called `name`. The arguments are fields of `Pass`."""
     return lambda run: Pass(name, run, stages, applies, frozenset(requires_ops), enables)

@@ -1,7 +1,7 @@
 """Diagnostics with a code and a location, and the errors that carry them.
 
-Every kind of error has a code (`MG0204`). `CODES` names all codes and `docs/diagnostics.md` explains them. An error
-carries all diagnostics of one check. Its class determines the exit code of the command line.
+Every kind of error has a code (`MG0204`). `CODES` has a title for each code, and `docs/diagnostics.md` explains them.
+An error carries all diagnostics of one check. Its class determines the exit code of the command line.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from pathlib import Path, PurePath
 
 from meshgen.printable import printable
 
-# chosen: characters of a word and of a text beyond which the middle is elided, so that messages stay readable
+# chosen: longest word and longest text in characters; the middle of longer ones is elided, so that messages stay
+# readable
 _LONG_WORD, _LONG_TEXT = 400, 8000
 _LONG = re.compile(rf"\S{{{_LONG_WORD + 1},}}")
 _PACKAGE = str(Path(__file__).parent)
@@ -27,11 +28,11 @@ CODES: dict[str, str] = {
     "MG0001": "bad option or argument",
     "MG0002": "input file is missing or cannot be read",
     "MG0003": "output cannot be written",
-    "MG0004": "built kernels are not kept (a warning)",
+    "MG0004": "built kernels cannot be cached (a warning)",
     "MG0005": "not enough memory",
     "MG0006": "the program is nested too deeply",
     "MG0007": "not a table of measured tiles",
-    "MG0101": "the text does not parse",
+    "MG0101": "program cannot be parsed",
     "MG0102": "the program is empty",
     "MG0103": "operation is not supported",
     "MG0104": "operation is malformed",
@@ -50,15 +51,15 @@ CODES: dict[str, str] = {
     "MG0207": "no way to reshard",
     "MG0208": "size of a tensor dim is unknown",
     "MG0209": "value cannot be placed on a mesh",
-    "MG0210": "value is gathered though no annotation asks for it",
-    "MG0211": "mesh is not the one that the program's shardings were made for (a warning)",
+    "MG0210": "value is gathered although no annotation requires it",
+    "MG0211": "mesh has other sizes than the program's mesh (a warning)",
     "MG0301": "kernel cannot be generated",
     "MG0302": "kernel does not compile",
-    "MG0303": "kernel needs more than the device has",
+    "MG0303": "kernel or step exceeds the resources of the device",
     "MG0401": "schedule can deadlock",
     "MG0402": "schedule has a race",
-    "MG0403": "branches around collectives are all computed (a warning)",
-    "MG0404": "work is repeated on several devices (a warning)",
+    "MG0403": "all branches are computed, because they contain collectives (a warning)",
+    "MG0404": "several devices compute the same work (a warning)",
     "MG0501": "not a meshgen module",
     "MG0502": "module is damaged or was modified",
     "MG0503": "module has a newer or older format",
@@ -69,14 +70,14 @@ CODES: dict[str, str] = {
     "MG0602": "device or dependency is missing",
     "MG0603": "not enough devices",
     "MG0604": "run-time failure",
-    "MG0605": "numbers differ",
-    "MG0606": "not enough memory to check",
-    "MG0607": "narrow floats are widened by an array (a warning)",
+    "MG0605": "results differ from the expected results",
+    "MG0606": "not enough memory to check the program",
+    "MG0607": "array operand widens narrow floats (a warning)",
     "MG0608": "kernel faults on the emulated GPU",
     "MG0609": "rank is lost",
     "MG0610": "ranks run different modules",
     "MG0611": "launcher's variables are incomplete or contradict each other",
-    "MG0612": "a candidate of a kernel computes something else (a warning)",
+    "MG0612": "candidate of a kernel computes other results (a warning)",
 }
 
 
@@ -120,13 +121,14 @@ def line_of_place(place: str) -> int | None:
 
 
 def program_place(error: BaseException) -> Location | None:
-    """Return the location in the user's program that raised the error or called the library that did.
+    """Return the location in the user's program that raised the error, or that called the library function which raised
+    it.
 
     Returns None if meshgen itself raised it.
     """
     if isinstance(error, SyntaxError) and error.filename and error.lineno:
         return Location(error.filename, error.lineno, error.offset or 0)
-    import sysconfig  # rarely needed
+    import sysconfig  # imported late: rarely needed
     import traceback
 
     libraries = (sysconfig.get_path("stdlib"), sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), "<frozen")
@@ -160,7 +162,7 @@ def bracketed(place: str) -> str:
 
 
 def listed(names: Sequence[str], most: int = 10) -> str:
-    """Join at most `most` names by commas, as in `a, b, and 9,998 more`. Returns `none` for no names."""
+    """Join the first `most` names by commas, as in `a, b, and 9,998 more`. Returns `none` for no names."""
     shown = ", ".join(names[:most]) or "none"
     return shown if len(names) <= most else f"{shown}, and {len(names) - most:,} more"
 
@@ -184,7 +186,7 @@ def _elided(text: str, most: int) -> str:
 
 @dataclass(frozen=True)
 class Diagnostic:
-    """One error or warning: its code, a message with the numbers, its location, notes at other locations, and a hint."""
+    """One error or warning: code, message with the numbers, location, notes at other locations, and hint."""
 
     code: str
     message: str
@@ -213,11 +215,13 @@ class Diagnostic:
 
 
 MOST_EXCERPTED = 1 << 30  # chosen: bytes of the largest file from which messages quote a line
-MOST_PLACES = 4  # chosen: further locations listed per diagnostic
+MOST_PLACES = 4  # chosen: number of further locations listed per diagnostic
 
 
 def grouped(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
-    """Merge diagnostics with equal code and message. The first location is kept, the next few become notes."""
+    """Merge diagnostics with equal code and message. The first location is kept, and the next few locations become
+    notes.
+    """
     groups: dict[tuple[str, str], list[Diagnostic]] = {}
     for diagnostic in diagnostics:
         groups.setdefault((diagnostic.code, diagnostic.message), []).append(diagnostic)
@@ -234,7 +238,9 @@ def grouped(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
 
 
 def other_places(locations: Iterable[Location | None]) -> Sequence[tuple[str, Location | None]]:
-    """Return notes for further locations of a diagnostic: the first few, and the number of the others."""
+    """Return notes for further locations of a diagnostic: one for each of the first few, and one with the number of the
+    rest.
+    """
     places = [location for location in dict.fromkeys(locations) if location]
     notes: list[tuple[str, Location | None]] = [("also here", location) for location in places[:MOST_PLACES]]
     omitted_count = len(places) - MOST_PLACES
@@ -242,7 +248,9 @@ def other_places(locations: Iterable[Location | None]) -> Sequence[tuple[str, Lo
 
 
 def _excerpt(loc: Location | None) -> list[str]:
-    """Return the source line with a caret below. Returns nothing for pipes and devices, which cannot be read again."""
+    """Return the source line at `loc` with a caret below. Returns nothing for pipes and devices, which cannot be read
+    again.
+    """
     if loc is None or not loc.line:
         return []
     try:
@@ -274,7 +282,7 @@ class UsageError(MeshgenError):
 
 
 class ProgramError(MeshgenError):
-    """The program is refused: it does not parse, is malformed, or uses an unsupported feature."""
+    """The program is rejected: it does not parse, is malformed, or uses an unsupported feature."""
 
 
 class EntryError(ProgramError):

@@ -11,15 +11,16 @@ import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 
-# objects between two collections of the youngest generation, some 100 MB. Python's default is 700 to 2000.
+# Number of new objects between two collections of the youngest generation, about 100 MB. Python's default is 700 to
+# 2000.
 NEW_OBJECTS = 1_000_000
 _lock = threading.Lock()
-_entered: list[tuple[int, int, int]] = []  # the caller's thresholds, one entry per active context
+_entered: list[tuple[int, int, int]] = []  # the garbage collector's thresholds to restore, one entry per active context
 
 
 @contextmanager
 def rarely_collecting() -> Generator[None]:
-    """Collect cycles only once per `NEW_OBJECTS` new objects inside the context, in all threads.
+    """Return a context manager in which Python collects cycles only once per `NEW_OBJECTS` new objects, in all threads.
 
     The thresholds are restored at the end. Objects that were created inside are moved to the oldest generation, so that
     the caller's next collection does not walk them.
@@ -34,8 +35,7 @@ def rarely_collecting() -> Generator[None]:
         with _lock:
             thresholds = _entered.pop()
             if not _entered:
-                # A collection is due. unfreeze() would also release objects that the caller has frozen, so skip it for
-                # these.
+                # A collection is due. If the caller has frozen objects, skip this: unfreeze() would release them, too.
                 if gc.get_count()[0] > thresholds[0] and not gc.get_freeze_count():
                     gc.freeze()
                     gc.unfreeze()

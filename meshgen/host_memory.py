@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 _FREE_FIELDS = ("MemAvailable", "SwapFree")
-# Control groups (versions 2 and 1): folder, file of the limit, file of the usage, key of cached pages in `memory.stat`
+# Per version of Linux control groups (2, then 1): folder, file with the limit, file with the usage, and key of the
+# cached pages in `memory.stat`.
 _CONTROL_GROUPS = (
     ("sys/fs/cgroup", "memory.max", "memory.current", "inactive_file"),
     ("sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
@@ -16,7 +17,7 @@ def free_bytes(root: Path = Path("/")) -> int | None:
     """Return the bytes that this process can still allocate, including swap, or None if unknown.
 
     Args:
-        root: the folder of `proc` and `sys`.
+        root: the folder that contains `proc` and `sys`.
     """
     machine_free_bytes = _machine_free_bytes(root / "proc/meminfo")
     group_free_bytes = [
@@ -30,7 +31,7 @@ def free_bytes(root: Path = Path("/")) -> int | None:
 
 
 def _machine_free_bytes(path: Path) -> int | None:
-    """Return the free bytes of the machine from lines such as `MemAvailable:   1024 kB`."""
+    """Return the free bytes of the machine, from a file with lines such as `MemAvailable: 1024 kB`."""
     try:
         fields = dict(line.split(":", 1) for line in path.read_text().splitlines() if ":" in line)
     except OSError:

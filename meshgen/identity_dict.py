@@ -1,4 +1,4 @@
-"""A dictionary that compares keys by identity, for arrays and for records that can be equal but not identical."""
+"""A dictionary that compares keys by identity, for arrays and for records that may be equal but must be kept apart."""
 
 from __future__ import annotations
 
@@ -35,6 +35,6 @@ class IdentityDict(MutableMapping[K, V]):
 
 
 def identities(items: Iterable[Any]) -> list[int]:
-    """Return an index for each object. Occurrences of the same object get the same index."""
+    """Return an index per item, which is equal for items that are the same object."""
     numbers = IdentityDict[Any, int]()
     return [numbers.setdefault(item, len(numbers)) for item in items]

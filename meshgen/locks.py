@@ -16,7 +16,7 @@ from typing import BinaryIO
 
 try:
     import fcntl
-except ImportError:  # Windows: leftovers cannot be recognized, so none are removed
+except ImportError:  # Windows has no such locks: leftover files cannot be recognized, so none are removed
     fcntl = None
 
 _SUFFIX = ".new"
@@ -26,7 +26,7 @@ _SUFFIX = ".new"
 def replacing(path: Path, prefix: str, mode: int) -> Generator[BinaryIO]:
     """Yield a temporary file next to `path`. It replaces `path` on success and is removed on failure.
 
-    Abandoned temporary files with this prefix are removed first.
+    Temporary files with this prefix that no process has locked are removed first.
 
     Raises:
         OSError: the file cannot be written.
@@ -68,7 +68,7 @@ def new_directory(prefix: str) -> tuple[Path, int]:
     Raises:
         OSError: the directory cannot be created.
     """
-    import tempfile  # only compilers need it
+    import tempfile  # imported late: only the compiler needs it
 
     while True:  # for the same reason as in `_new_file`
         path = Path(tempfile.mkdtemp(prefix=prefix))
@@ -80,7 +80,7 @@ def new_directory(prefix: str) -> tuple[Path, int]:
 
 
 def lock_of(path: Path) -> int | None:
-    """Lock a file or directory of this user and return the descriptor.
+    """Lock a file or directory of this user, and return the descriptor that holds the lock.
 
     Returns None if another process holds the lock or the file is gone.
     """

@@ -25,23 +25,28 @@ from meshgen.machine.profiles import Machine
 from meshgen.names import axis_name_fault, mesh_name_faults
 from meshgen.printable import Shown
 
-# chosen: devices; volumes of uneven tiles are computed by enumerating the devices along the relevant axes
+# chosen: largest number of devices; volumes of uneven tiles are computed by enumerating the devices along the relevant
+# axes
 MOST_DEVICES = 1 << 20
-DEFAULT_NAME = "mesh"  # of a mesh without a name
+DEFAULT_NAME = "mesh"  # name of a mesh without a name in texts
 
 
 @dataclass(frozen=True)
 class Axis:
-    """A mesh axis with its size (None if unknown until load) and link rates (None to use those of the mesh's machine)."""
+    """A mesh axis: its size (None if unknown until load), and its link rates (None for the rates of the mesh's
+    machine).
+    """
 
     name: str
     size: int | None
-    bandwidth: float | None = None  # bytes / s, per device and direction
-    latency: float | None = None  # s, per collective
+    bandwidth: float | None = None  # bytes per second, per device and direction
+    latency: float | None = None  # seconds per collective
 
 
 def _group_coordinates(mesh: Mesh, rank: int, refs: Sequence[str]) -> tuple[int, ...]:
-    """Return a device's coordinates with those along `refs` set to 0. It identifies the device's group."""
+    """Return the coordinates of device `rank` with the coordinates along `refs` set to 0. They identify the device's
+    group.
+    """
     coordinates = list(mesh.coordinates(rank))
     for ref in refs:
         axis_index = mesh.axes.index(mesh.axis(ref))
@@ -63,7 +68,8 @@ def _groups(mesh: Mesh, refs: tuple[str, ...]) -> tuple[tuple[int, ...], ...]:
 class Mesh(Shown):
     """Mesh axes in order, major to minor. Repeated names and sizes that are not positive integers raise ShardingError.
 
-    `machine` has the devices in the order of their numbers. None stands for one host of any size.
+    `machine` describes the hosts and links of the devices, in the order of their numbers. None stands for one host of
+    any size.
     """
 
     axes: tuple[Axis, ...]
@@ -117,7 +123,7 @@ class Mesh(Shown):
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
-        """Return the shape. Raises ShardingError if the size of an axis is unknown."""
+        """Return the size of each axis. Raises ShardingError if one is unknown."""
         return tuple(self.axis_size(name) for name in self.names)
 
     @property
@@ -126,21 +132,23 @@ class Mesh(Shown):
         return math.prod(self.sizes)
 
     def with_sizes(self, sizes: Mapping[str, int | None]) -> Mesh:
-        """Return the mesh with these axis sizes. Names of other axes are ignored."""
+        """Return the mesh with the axis sizes `sizes`. Other names than those of its axes are ignored."""
         axes = tuple(replace(axis, size=sizes.get(axis.name, axis.size)) for axis in self.axes)
         return replace(self, axes=axes)
 
     def completed(self, given: Mesh) -> Mesh:
-        """Return the mesh that a user's mesh `given` selects.
+        """Combine this mesh, which the program declares, with a user's mesh.
 
-        If it names a proper subset of the axes, it sets their sizes. Otherwise it replaces this mesh.
+        A user's mesh with a proper subset of the axes sets the sizes of these axes. Any other mesh replaces this one.
         """
         if not set(given.names) < set(self.names):
             return replace(given, machine=given.machine or self.machine)
         return self.with_sizes(given.by_name)
 
     def axis(self, ref: str) -> Axis:
-        """Return the axis that `ref` names or refers to a part of. Raises ShardingError if it is unknown."""
+        """Return the axis to which `ref` refers, entirely or in part. Raises ShardingError if the mesh has no such
+        axis.
+        """
         name = split_ref(ref)[0]
         for axis in self.axes:
             if axis.name == name:
@@ -159,7 +167,7 @@ class Mesh(Shown):
     def axis_size(self, ref: str) -> int:
         """Return the number of devices along an axis or subaxis.
 
-        Raises ShardingError if it is unknown or not a divisor.
+        Raises ShardingError if the axis is unknown, or if the subaxis does not divide it.
         """
         axis = self.axis(ref)
         _, pre, size = split_ref(ref)
@@ -185,7 +193,7 @@ class Mesh(Shown):
         return math.prod(self.axis_size(ref) for ref in refs)
 
     def coordinates(self, rank: int) -> tuple[int, ...]:
-        """Return the device's coordinate along each axis."""
+        """Return the coordinates of device `rank`, one along each axis."""
         reversed_coordinates: list[int] = []
         for size in reversed(self.sizes):
             rank, coordinate = divmod(rank, size)
@@ -193,14 +201,14 @@ class Mesh(Shown):
         return tuple(reversed(reversed_coordinates))
 
     def rank(self, coordinates: Sequence[int]) -> int:
-        """Return the row-major number of the device at `coordinates`."""
+        """Return the row-major number (rank) of the device at `coordinates`."""
         rank = 0
         for coordinate, size in zip(coordinates, self.sizes, strict=True):
             rank = rank * size + coordinate
         return rank
 
     def coordinate(self, rank: int, ref: str) -> int:
-        """Return the device's coordinate along an axis or subaxis."""
+        """Return the coordinate of device `rank` along an axis or subaxis."""
         axis_coordinate = self.coordinates(rank)[self.axes.index(self.axis(ref))]
         _, pre, size = split_ref(ref)
         if size is None:
@@ -208,21 +216,21 @@ class Mesh(Shown):
         return axis_coordinate // (self.axis_size(self.axis(ref).name) // (pre * size)) % size
 
     def index(self, rank: int, refs: Iterable[str]) -> int:
-        """Return the device's index within its group over `refs`. The first reference is the most major."""
+        """Return the index of device `rank` within its group over `refs`. The first reference is the most major."""
         position = 0
         for ref in refs:
             position = position * self.axis_size(ref) + self.coordinate(rank, ref)
         return position
 
     def groups(self, refs: Sequence[str]) -> tuple[tuple[int, ...], ...]:
-        """Return the groups of devices that differ only along `refs`, each in the order that `refs` induce.
+        """Return the groups of devices that differ only along `refs`. A group is in row-major order over `refs`.
 
         Without axes every device is a group of its own. Groups are ordered by the coordinates of their first devices.
         """
         return _groups(self, tuple(refs))
 
     def sub_mesh(self, fixed: Mapping[str, int]) -> Mesh:
-        """Return the submesh at the coordinates `fixed`, without their axes."""
+        """Return the submesh of the devices whose coordinates are `fixed`. It has only the other axes."""
         for name, coordinate in fixed.items():
             if not 0 <= coordinate < self.axis_size(name):
                 raise ShardingError(
@@ -233,9 +241,9 @@ class Mesh(Shown):
         return Mesh(tuple(axis for axis in self.axes if axis.name not in fixed), self.name)
 
     def split_axis(self, name: str, *sizes: int) -> tuple[str, ...]:
-        """Return references to the subaxes of these sizes, major to minor.
+        """Split an axis into subaxes of the sizes `sizes`, major to minor, and return references to them.
 
-        Raises ShardingError unless their product fits.
+        Raises ShardingError if the product of the sizes is not the size of the axis.
         """
         if math.prod(sizes) != self.axis_size(name):
             raise ShardingError(
@@ -247,11 +255,11 @@ class Mesh(Shown):
         return tuple(f"{name}:({math.prod(sizes[:i])}){size}" for i, size in enumerate(sizes))
 
     def order(self, ref: str) -> tuple[int, int]:
-        """Return the sort key of an axis reference: mesh order, then major to minor."""
+        """Return the key that sorts axis references by the order of the axes in the mesh, then from major to minor."""
         return self.axes.index(self.axis(ref)), split_ref(ref)[1]
 
 
-# Argument type for meshes: one mesh, several by name or with names, or none.
+# The type of arguments that take meshes: one mesh, several by name or with names, or None.
 Meshes: TypeAlias = (
     Mesh | Mapping[str, int | None] | Mapping[str, Mesh | Mapping[str, int | None]] | Sequence[Mesh] | None
 )
@@ -268,11 +276,11 @@ def _axis_fault(axis: Axis) -> Diagnostic | None:
 
 
 def make_mesh(axes: Mapping[str, int | None] | Sequence[int | None], name: str = DEFAULT_NAME) -> Mesh:
-    """Make a mesh from `{"dp": 2, "tp": 4}`, or from sizes alone, whose axes are named `"0"`, `"1"`, ...
+    """Make a mesh from `{"dp": 2, "tp": 4}`, or from sizes alone; the axes are then named `"0"`, `"1"`, ...
 
     Args:
-        axes: sizes by axis name, major to minor; None is unknown until load.
-        name: of the mesh, in a program on several meshes.
+        axes: sizes by axis name, major to minor; None stands for a size that is unknown until load.
+        name: name of the mesh, for programs on several meshes.
     Raises:
         ShardingError: MG0201, a size is not a positive integer, or the argument has another type.
     """
@@ -294,7 +302,7 @@ def make_mesh(axes: Mapping[str, int | None] | Sequence[int | None], name: str =
 
 
 def _python_integer(size: Any) -> Any:
-    """Convert an integer of any type, such as NumPy's, to Python's. Other values are left for `Mesh` to reject."""
+    """Convert an integer of any type, such as `numpy.int64`, to `int`. Return other values, which `Mesh` rejects."""
     try:
         return size if isinstance(size, bool) else operator.index(size)
     except TypeError:
@@ -302,7 +310,8 @@ def _python_integer(size: Any) -> Any:
 
 
 def meshes_of(given: Meshes) -> tuple[Mesh, ...]:
-    """Convert a user's argument to meshes: one mesh (also of `jax.sharding` or PyTorch), several by name, or none.
+    """Convert a user's argument to a sequence of meshes. It may be one mesh (also of `jax.sharding` or PyTorch),
+    several meshes by name, or None.
 
     Raises UsageError if the argument is not a mesh, ShardingError if a size is invalid.
     """
@@ -325,7 +334,9 @@ def meshes_of(given: Meshes) -> tuple[Mesh, ...]:
 
 
 def _convert_foreign_mesh(foreign: Any) -> Any:
-    """Convert a mesh of JAX or PyTorch, with its devices renumbered in row-major order. Other values are unchanged."""
+    """Convert a mesh of JAX or PyTorch to a `Mesh`, with the devices renumbered in row-major order. Returns other
+    values unchanged.
+    """
     if is_mesh_of_jax(foreign):
         return make_mesh(dict(foreign.shape))
     if not hasattr(foreign, "mesh_dim_names"):

@@ -1,4 +1,4 @@
-"""Check the names and numbers that users write, so that texts of all stages can contain them and terminals show them."""
+"""Checks of names and numbers that users write. Valid names can be printed in the program text of every stage."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ def _is_writable(name: str) -> bool:
 
 
 def whole_number(text: str) -> int | None:
-    """Return the value of a text of decimal digits, or None for other texts and for numbers longer than any size."""
+    """Parse a text of decimal digits. Returns None for any other text, and for more digits than the size of a tensor
+    can have.
+    """
     return int(text) if re.fullmatch(r"[0-9]{1,18}", text) else None
 
 
@@ -38,9 +40,9 @@ def nearest_names(name: str, known: Iterable[str], most: int = 3, alike: float =
     """Return at most `most` known names that are similar to `name`, the most similar first.
 
     Args:
-        alike: least similarity, the ratio of `difflib`.
+        alike: smallest similarity to `name`, as a ratio of `difflib`.
     """
-    from difflib import get_close_matches  # slow import that only a wrong name needs
+    from difflib import get_close_matches  # imported late: slow, and only needed for a wrong name
 
     return get_close_matches(name, list(known), most, alike)
 

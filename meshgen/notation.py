@@ -15,7 +15,9 @@ _SIZE = r"(?:\?|-?[0-9]{1,18})"
 
 
 def parse_mesh(text: str) -> Mesh:
-    """Parse a mesh such as `dp=2,tp=4`, or with a name `first:dp=2,tp=4`. `?` is a size that is unknown until load."""
+    """Parse a mesh such as `dp=2,tp=4`, or `first:dp=2,tp=4` for a mesh called `first`. `?` is a size that is unknown
+    until load.
+    """
     return parse_mesh_choices(text)[0]
 
 
@@ -23,7 +25,7 @@ def parse_mesh_choices(text: str) -> tuple[Mesh, dict[str, tuple[int, ...]]]:
     """Parse a mesh such as `dp=2|4,tp=4`.
 
     Returns:
-        The mesh, in which an axis with several sizes is open, and the sizes of these axes.
+        The mesh, in which the axes with several sizes are open, and the listed sizes of each of these axes.
     """
     axes: dict[str, int | None] = {}
     choices: dict[str, tuple[int, ...]] = {}
@@ -47,12 +49,12 @@ def parse_mesh_choices(text: str) -> tuple[Mesh, dict[str, tuple[int, ...]]]:
     mesh = make_mesh(axes, name or DEFAULT_NAME)
     for axis, sizes in choices.items():
         for size in sizes:
-            mesh.with_sizes({axis: size})  # raises for an invalid size
+            mesh.with_sizes({axis: size})  # raises an error for an invalid size
     return mesh, choices
 
 
 def format_sharding(sharding: Sharding) -> str:
-    """Format a sharding for `parse_sharding`, such as `dp,_,a+b/sum:tp/halo:0:1:2/offsets:1:0:2:5@stage1`."""
+    """Format a sharding as `parse_sharding` reads it, such as `dp,_,a+b/sum:tp/halo:0:1:2/offsets:1:0:2:5@stage1`."""
     text = ",".join("+".join(axes) or "_" for axes in sharding.dims)
     tails = [f"{kind}:{axis}" for axis, kind in sharding.partial]
     tails += [f"halo:{d}:{before}:{after}" for d, (before, after) in enumerate(sharding.halo) if before or after]
@@ -63,8 +65,9 @@ def format_sharding(sharding: Sharding) -> str:
 def parse_sharding(text: str) -> Sharding:
     """Parse a sharding in the notation of the command line.
 
-    For each dim it has the axes joined by `+`, or `_`. After slashes follow KIND:AXIS for partial axes,
-    halo:DIM:BEFORE:AFTER and offsets:DIM:0:...:SIZE. At the end comes @MESH in a program with several meshes.
+    The text has an entry per dim, separated by commas: the axes joined by `+`, or `_` for none. Further entries follow
+    after slashes: KIND:AXIS for partial axes, halo:DIM:BEFORE:AFTER and offsets:DIM:0:...:SIZE. In a program on several
+    meshes, the text ends with @MESH.
 
     Raises:
         ShardingError: the text is malformed.

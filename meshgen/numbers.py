@@ -9,7 +9,7 @@ from meshgen.names import whole_number
 
 
 def natural(text: str) -> int:
-    """Parse a non-negative integer option."""
+    """Parse the value of an option as a non-negative integer."""
     value = whole_number(text)
     if value is None:
         raise argparse.ArgumentTypeError(f"expected a non-negative integer, got '{text:.40}'")
@@ -17,7 +17,7 @@ def natural(text: str) -> int:
 
 
 def not_negative(text: str) -> float:
-    """Parse a non-negative number option."""
+    """Parse the value of an option as a non-negative number."""
     try:
         value = float(text)
     except ValueError:
@@ -28,7 +28,7 @@ def not_negative(text: str) -> float:
 
 
 def positive(text: str) -> int:
-    """Parse a positive integer option."""
+    """Parse the value of an option as a positive integer."""
     value = whole_number(text)
     if not value:
         raise argparse.ArgumentTypeError(f"expected a positive integer, got '{text:.40}'")

@@ -28,12 +28,13 @@ from meshgen.pipeline import Options, Progress
 
 P = ParamSpec("P")
 R_co = TypeVar("R_co", covariant=True)
-_DOC_WIDTH = 136  # chosen: columns of the option texts in generated docstrings
+_DOC_WIDTH = 136  # chosen: width, in columns, of the option texts in generated docstrings
 
 
 @dataclass(frozen=True)
 class Flag:
-    """The command-line form of an option. The fields are arguments of `ArgumentParser.add_argument`.
+    """The command-line flag of an option. Fields that are not listed here are arguments of
+    `ArgumentParser.add_argument`.
 
     Attributes:
         repeats: the flag may be given several times.
@@ -65,10 +66,10 @@ class CompileOptions:
             'for a Python function, the type of each parameter (`"bf16[8,512]"`, or anything with shape and dtype), nested in dicts, lists '
             "and tuples as the function takes them, which gets dicts with sorted keys; for other programs, types or shapes of inputs "
             "whose sizes they leave open, in order or by name.",
-            Flag("--arg", "type of the function's next parameter, such as f32[8,16]", "TYPE", repeats=True),
+            Flag("--arg", "type of the Python function's next parameter, such as f32[8,16]", "TYPE", repeats=True),
             Flag(
                 "--shape",
-                "shape of an input with open sizes, such as x=8x64 (? keeps the program's size); x=8x?|16x? lists several",
+                "shape of an input with open sizes, such as x=8x64 (? keeps the size in the program); x=8x?|16x? lists several shapes",
                 "NAME=SIZES",
                 repeats=True,
             ),
@@ -87,7 +88,7 @@ class CompileOptions:
             "of the arguments; None leaves it open.",
             Flag(
                 "--spec",
-                "required sharding of an input, such as w1=_,tp (* matches names); on one of several meshes w1=_,tp@first",
+                "required sharding of an input, such as w1=_,tp (NAME may have the wildcard *); with several meshes w1=_,tp@first",
                 "NAME=SPEC",
                 repeats=True,
                 is_shared=True,
@@ -97,7 +98,7 @@ class CompileOptions:
     out_specs: Specs = field(
         default=None,
         metadata=_about(
-            "the same for outputs (`result`, `result.0`, ...); a single sharding is that of the only output.",
+            "required shardings of outputs (`result`, `result.0`, ...), in the same forms; a single sharding applies to the only output.",
             Flag("--out-spec", "required sharding of an output (result, result.0, ...)", "NAME=SPEC", repeats=True),
         ),
     )
@@ -118,15 +119,17 @@ class CompileOptions:
         metadata=_about(
             "`local`: each rank gets its shards; `global`: each gets the entire arrays.",
             Flag(
-                "--arguments", "ranks get their shards, or entire arrays that they slice", choices=("local", "global")
+                "--arguments",
+                "arguments of each rank: its shards (local), or entire arrays that it slices (global)",
+                choices=("local", "global"),
             ),
         ),
     )
     sizes: Sequence[Mapping[str, Any]] = field(
         default=(),
         metadata=_about(
-            "of a program with open sizes, the combinations to compile for ahead of time: each gives `mesh`, sizes of open mesh axes, and "
-            '`args`, shapes of open inputs (or their types), as in `{"mesh": {"dp": 2}, "args": {"x": (8, 64)}}`.'
+            "for a program with open sizes, the combinations of sizes to compile ahead of time: each has in `mesh` the sizes of open mesh axes, and in "
+            '`args` the shapes (or types) of inputs with open sizes, as in `{"mesh": {"dp": 2}, "args": {"x": (8, 64)}}`.'
         ),
     )
     strict: bool | Sequence[str | int] = field(
@@ -134,7 +137,7 @@ class CompileOptions:
         metadata=_about(
             "refuse (MG0210) values that are gathered although no annotation replicates them: True, or only these values (by name) and source lines.",
             Flag("--strict", "refuse values that are gathered although no annotation replicates them", is_switch=True),
-            Flag("--strict-at", "the same, for one value or line only", "VALUE|LINE", repeats=True),
+            Flag("--strict-at", "like --strict, but only for one value or source line", "VALUE|LINE", repeats=True),
         ),
     )
     memory_limit: int | None = field(
@@ -144,7 +147,7 @@ class CompileOptions:
             "machine the memory that the step needs without overlap.",
             Flag(
                 "--memory-limit",
-                "device memory, such as 80GB, that a step may use to hide communication (default: the machine's, else what it needs without)",
+                "device memory, such as 80GB, that a step may use to hide communication (default: the memory of the machine's device; without a machine, what a step without overlap needs)",
                 "SIZE",
                 is_shared=True,
             ),
@@ -153,19 +156,19 @@ class CompileOptions:
     skip: Sequence[str] = field(
         default=(),
         metadata=_about(
-            "names of passes to leave out, such as `chunks` (docs/passes.md has all).",
+            "names of passes to skip, such as `chunks` (docs/passes.md lists all passes).",
             Flag("--skip", "a pass to skip, such as chunks (meshgen opt --list-passes)", "NAME", repeats=True),
         ),
     )
     entry: str | Sequence[str] = field(
         default="",
         metadata=_about(
-            "of MLIR text with several public functions: the one to compile, or a list of several; default: @main, or else all of them. "
+            "the function to compile, or a list of functions, if MLIR text has several public functions; default: @main, or else all of them. "
             'Several functions, also those of a dict as `graph` (`{"prefill": f, "decode": g}`), become one `EntriesExecutable` and one '
             "module; `args`, `in_specs`, `out_specs` and `donate` may then be dicts by their names.",
             Flag(
                 "--entry",
-                "the entry function, where IN has several; compile accepts several, and takes all where none is @main",
+                "the entry function, if IN has several functions (default: @main; compile accepts several names, and by default compiles all functions if none is @main)",
                 "NAME",
                 repeats=True,
             ),
@@ -180,7 +183,7 @@ class CompileOptions:
             "lists unused ones.",
             Flag(
                 "--donate",
-                "an argument whose memory a result reuses: the one of its structure, or the named one (params=result.0)",
+                "an argument whose memory is reused by RESULT (params=result.0), by default by the result of the same structure",
                 "NAME[=RESULT]",
                 repeats=True,
             ),
@@ -193,7 +196,7 @@ class CompileOptions:
             "order of the mesh. Default: the machine of the program's mesh, else one host of NVLink 4.",
             Flag(
                 "--machine",
-                f"the hosts that the mesh is on: {', '.join(MACHINES)}, or a profile.json of your own (default: the program's machine, else one host)",
+                f"the machine that has the mesh's devices: {', '.join(MACHINES)}, or the path of a profile.json (default: the machine that the program names, else one host)",
                 is_shared=True,
             ),
         ),
@@ -201,10 +204,10 @@ class CompileOptions:
     precision: str = field(
         default="",
         metadata=_about(
-            "of all f32 matmuls on GPUs: `default` (tf32), `high` (three tf32 multiplications), `highest`; default: as in the program.",
+            "precision of all f32 matmuls on GPUs: `default` (tf32), `high` (three tf32 multiplications), `highest`; default: as in the program.",
             Flag(
                 "--precision",
-                "of all f32 dots and convolutions on GPUs: tf32, three tf32 multiplications, or f32 (default: as in the program)",
+                "precision of all f32 dots and convolutions on GPUs: tf32, three tf32 multiplications, or f32 (default: as in the program)",
                 choices=tuple(PRECISIONS),
                 is_shared=True,
             ),
@@ -216,7 +219,7 @@ class CompileOptions:
             "a table that `meshgen tune` wrote: kernels with a row use the tile that was fastest on the target's (first) architecture.",
             Flag(
                 "--tuning",
-                "a table that meshgen tune wrote: kernels use the tiles that were measured to be fastest",
+                "a table that meshgen tune wrote; kernels use the tiles that were measured as fastest",
                 "FILE.json",
             ),
         ),
@@ -235,7 +238,7 @@ class CompileOptions:
     )
 
     def for_stages(self) -> Options:
-        """Return the checked options of the stages, with the default target if none is set.
+        """Check the options, and return those of the stages. The target is the default target if none is set.
 
         Raises:
             UsageError: MG0001 for an invalid option.
@@ -246,12 +249,13 @@ class CompileOptions:
         return Options(target, arguments, strict, self.memory_limit, skip, given_table(self.tuning))
 
     def of_entry(self, name: str, entry: str, names: Collection[str]) -> CompileOptions:
-        """Return the options of one entry function of several. An option that is a dict by entry names is looked up.
+        """Return the options for one of several entry functions. From an option that is a dict by entry names, its
+        entry is taken.
 
         Args:
-            name: the entry.
-            entry: the name of its function in its program.
-            names: all entries.
+            name: the name of the entry.
+            entry: the name of the function in the program that contains the entry.
+            names: the names of all entries.
         """
         chosen: dict[str, Any] = {"entry": entry}
         for option in ("args", "in_specs", "out_specs", "donate", "machine", "precision"):
@@ -267,7 +271,7 @@ FLAGS: Mapping[str, tuple[Flag, ...]] = {
 
 
 class TakesOptions(Protocol[P, R_co]):
-    """A function that takes a program, its mesh, and options as keywords."""
+    """The type of functions that take a program, its mesh, and the options of `CompileOptions` as keywords."""
 
     def __call__(self, graph: Any, mesh: Meshes = None, *args: P.args, **kwargs: P.kwargs) -> R_co: ...
 
@@ -275,9 +279,9 @@ class TakesOptions(Protocol[P, R_co]):
 def with_options(
     options: Callable[P, CompileOptions],
 ) -> Callable[[Callable[[Any, Meshes, CompileOptions], R_co]], TakesOptions[P, R_co]]:
-    """Wrap a function so that it takes the options as keywords.
+    """Wrap a function so that it takes the fields of `CompileOptions` as keywords instead of an options object.
 
-    `{options}` in its docstring is replaced by their meanings.
+    `{options}` in its docstring is replaced by the meanings of the options.
     """
 
     def decorated(function: Callable[[Any, Meshes, CompileOptions], R_co]) -> TakesOptions[P, R_co]:
@@ -293,7 +297,7 @@ def with_options(
 
 
 def _signature_with_options() -> inspect.Signature:
-    """Return the signature of a function that takes a program, a mesh and the options."""
+    """Return the signature of a wrapped function: a program, a mesh, and the options as keywords."""
     positional, keyword = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
     first = [inspect.Parameter("graph", positional), inspect.Parameter("mesh", positional, default=None)]
     declared = fields(cast("Any", CompileOptions))

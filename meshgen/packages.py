@@ -9,7 +9,7 @@ import re
 import shlex
 from collections.abc import Iterable, Mapping
 
-RUNTIME = ("numpy", "ml_dtypes")  # needed to run a module without the compiler
+RUNTIME = ("numpy", "ml_dtypes")  # packages needed to run a module without the compiler
 
 # requirement -> purpose
 CORE = {
@@ -40,12 +40,14 @@ EXTRAS: Mapping[str, Mapping[str, str]] = {
     "sign": {"cryptography>=42": "signatures of modules"},
     "completion": {"shtab>=1.7": "completion in shells"},
 }
-# Python modules that are not named like their package
+# Python modules whose package has another name, with the extra that contains it
 _EXTRA_OF = {"cupy": "cuda12", "cuda": "cuda12", "nvidia": "cuda12", "jaxlib": "jax"}
 
 
 def install(extra: str) -> str:
-    """Return the command that installs the packages of an extra. For CUDA 12 it also has the command for CUDA 13."""
+    """Return the command that installs the packages of an extra. For the extra of CUDA 12, the text also has the
+    command for CUDA 13.
+    """
     command = install_command(EXTRAS[extra])
     return f"{command}; if the driver supports CUDA 13: {install('cuda13')}" if extra == "cuda12" else command
 
@@ -55,7 +57,9 @@ def install_command(requirements: Iterable[str]) -> str:
 
 
 def install_line(module: str) -> str:
-    """Return how to install a missing Python module: a command if meshgen uses it, else general advice."""
+    """Return how to install a missing Python module: the command if it is a module that meshgen uses, else general
+    advice.
+    """
     name = module.partition(".")[0]
     for extra, packages in EXTRAS.items():
         if name in map(name_of, packages) or _EXTRA_OF.get(name) == extra:
@@ -65,7 +69,7 @@ def install_line(module: str) -> str:
 
 
 def name_of(requirement: str) -> str:
-    """Return the name of the package in a requirement."""
+    """Return the package name in a requirement such as `numpy>=1.26`."""
     return re.split(r"[<>=!~ ;\[]", requirement, maxsplit=1)[0]
 
 
@@ -76,7 +80,7 @@ def allows(requirement: str, version: str) -> bool:
 
 
 def _release(version: str) -> tuple[int, ...]:
-    """Return the numbers of a version without trailing zeros: `2.9.0rc1` is (2, 9)."""
+    """Return the numbers of a version without trailing zeros, such as (2, 9) for `2.9.0rc1`."""
     match = re.match(r"\d+(\.\d+)*", version)
     parts = [int(part) for part in match[0].split(".")] if match else []
     while parts and not parts[-1]:
@@ -85,7 +89,7 @@ def _release(version: str) -> tuple[int, ...]:
 
 
 def report_request(attachment: str) -> str:
-    """Return a hint that asks the user to report an error of meshgen itself, with `attachment`."""
+    """Return a hint that asks the user to report an internal error of meshgen, and to attach `attachment`."""
     return (
         f"this is a fault of meshgen; please report it as an issue of its repository, with {attachment} and the output "
         "of 'meshgen doctor'"

@@ -1,6 +1,5 @@
-"""All passes by name, in pipeline order, as `meshgen opt --list-passes` prints them.
-
-docs/passes.md shows the gain of each pass.
+"""The table of all passes, in pipeline order, as `meshgen opt --list-passes` prints them. `docs/passes.md` shows the
+gain of each pass.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from meshgen.sharding.rewrites.expand_attention import expand_attention
 from meshgen.sharding.rewrites.fft_to_pencils import fft_to_pencils
 from meshgen.sharding.rewrites.slice_to_halo import slice_to_halo
 
-BY_STAGE: dict[str, tuple[Pass, ...]] = {  # the stage that runs the passes
+BY_STAGE: dict[str, tuple[Pass, ...]] = {  # stage that runs the passes -> its passes
     "propagate": (*rewrites.SIMPLIFICATIONS, *rewrites.ALTERNATIVES, expand_attention, slice_to_halo, fft_to_pencils),
     "optimize": optimize.PASSES,
     "partition": (*optimize.LOCAL_PASSES, *overlap.PASSES),

@@ -25,7 +25,8 @@ from meshgen.mesh import Mesh
 from meshgen.names import nearest_names
 from meshgen.runtime.plan import Schedule
 
-Progress = Callable[[str, int, int], None]  # called with the stage, or stage and pass; steps done; total steps
+# called with the stage, or the stage and the pass; the number of finished steps; the number of all steps
+Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True)
@@ -35,10 +36,10 @@ class Options:
     Attributes:
         target: `cpu`, or `cuda:` and one or more architectures.
         arguments: `local`: every rank gets its shards; `global`: all get the entire arrays and slice them.
-        strict: refuse gathers that no annotation requires: all, or those of values (by name) and lines.
-        memory_limit: device bytes that a step may use; None for the memory of the machine's device, or without a
-            machine for what the step needs without overlap.
-        skip: names of passes to leave out (`meshgen/passes.py`).
+        strict: refuse gathers that no annotation requires: True for all, or the names or source lines of values.
+        memory_limit: bytes per device that a step may use. None stands for the memory of the machine's device or,
+            without a machine, for the memory that the step needs without overlap.
+        skip: names of passes to skip (`meshgen/passes.py`).
         tuning: measured tiles that kernels use instead of the predicted ones.
     """
 
@@ -62,17 +63,17 @@ class Options:
 
     @property
     def architectures(self) -> tuple[str, ...]:
-        """Return the GPU architectures to build for; none for the CPU."""
+        """Return the GPU architectures for which kernels are built, or an empty tuple for the CPU."""
         return architectures_of(self.target)
 
     @property
     def left_out(self) -> frozenset[str]:
-        """Return the names of the passes that do not run."""
+        """Return the names of all passes that are skipped because of these options."""
         return frozenset(self.skip) | unneeded_passes(self.target)
 
 
 def unknown_passes(names: Iterable[str]) -> list[Diagnostic]:
-    """Return a diagnostic for each unknown pass."""
+    """Return a diagnostic for each name that is not a pass."""
     if not (requested := list(names)):
         return []
     from meshgen.passes import PASSES
@@ -132,7 +133,7 @@ STAGES: Mapping[str, Callable[[Module, Compilation], Module]] = {
 }
 
 
-# Stages from which a stage can continue. Without materialize, for example, annotations would be dropped silently.
+# The stages from which a stage can continue. Skipping `materialize`, for example, would silently drop annotations.
 _ACCEPTED_STAGES = {
     "optimize": ("materialize", "optimize", "partition"),
     "partition": ("materialize", "optimize"),
@@ -142,7 +143,7 @@ _ACCEPTED_STAGES = {
 
 
 def context_of(options: Options, timing: Timing | None = None) -> Compilation:
-    """Return a context for a compilation with these options, which records pass statistics in `timing`."""
+    """Return a context for a compilation with these options, which stores pass statistics in `timing`."""
     records = (timing or Timing()).passes
     return Compilation(options.left_out, options.target, options.memory_limit, options.arguments, records=records)
 
@@ -158,7 +159,7 @@ def make_schedule(module: Module, context: Compilation) -> Schedule:
 
 
 def scheduled_parts(module: Module, context: Compilation) -> list[Module]:
-    """Schedule the fused parts of a program on several meshes, and check the schedules together."""
+    """Schedule the fused program of each mesh, and check all schedules together for races and deadlocks."""
     from meshgen.codegen.scheduling.schedule_stage import scheduled
     from meshgen.runtime.validation.checker_parts import check_parts
 
@@ -172,7 +173,7 @@ def run_stages(module: Module, options: Options, timing: Timing, last: str = "fu
                context: Compilation | None = None) -> dict[str, Module]:  # fmt: skip
     """Run the stages up to `last`, and return the program of each stage by name.
 
-    The first entry is the module itself, optimized if it is local.
+    The first entry is the module itself, or its optimized form if the user wrote it per device.
 
     Raises:
         UsageError: `last` comes before the module's stage. Also raises the errors of the passes.
@@ -203,17 +204,18 @@ def _tell_pass(progress: Progress, stage: str, done: int, total: int, name: str)
 
 
 def run_stage(stage: str, module: Module, context: Compilation) -> Module:
-    """Run one stage and verify the result.
+    """Run one stage on a program, and verify the result.
 
     Raises:
-        UsageError: the stage is unknown, or comes before the program's stage.
+        UsageError: the stage is unknown, or is before the stage of the program.
     """
     if stage not in STAGES:
         raise UsageError(Diagnostic("MG0001", f"unknown stage '{stage}'", hint=f"stages are {', '.join(STAGES)}"))
     order = ["import", *STAGES]
-    if stage == module.stage and stage not in ("propagate", "optimize"):  # the program was written at this stage
+    if stage == module.stage and stage not in ("propagate", "optimize"):  # the program is already at this stage
         return module
-    is_local = module.stage == "partition" and stage == "optimize"  # only passes that are valid on local values run
+    # run only the passes that are valid on per-device programs
+    is_local = module.stage == "partition" and stage == "optimize"
     if module.stage in order and order.index(stage) < order.index(module.stage) and not is_local:
         hint = f"stages after it are {', '.join(order[order.index(module.stage) + 1 :]) or 'none'}"
         message = f"the program is at stage '{module.stage}', which comes after '{stage}'"
@@ -252,9 +254,10 @@ def run_pass(name: str, module: Module, context: Compilation) -> Module:
 
 
 def require_sound(module: Module, made_by: str, made_from: Module) -> None:
-    """Check a program that a stage or pass made, and fail with an internal error (exit code 70) if it is malformed.
+    """Check a program that the stage or pass `made_by` returned. A malformed program is an internal error (exit code
+    70).
 
-    Nodes taken over from `made_from` are not checked again.
+    Nodes that are shared with the program `made_from` are not checked again.
     """
     require_defined(module, made_by)
     faults = node_faults(module) if not _is_sound(module, {*made_from.graph.nodes}) else ()
@@ -262,7 +265,7 @@ def require_sound(module: Module, made_by: str, made_from: Module) -> None:
 
 
 def _is_sound(module: Module, checked: set[Node]) -> bool:
-    """Whether all new nodes are well-formed. Nodes with equal forms are checked once, nodes in `checked` not at all."""
+    """Whether all nodes outside `checked` are well-formed. Of nodes that differ only in value names, one is checked."""
     if module.parts:
         return all(_is_sound(part, checked) for part in module.parts)
     graphs: list[Graph] = [module.graph, *module.kernels.values()]
@@ -284,7 +287,7 @@ def _is_sound_form(form: Form) -> bool:
 
 
 def _on_meshes(stage: str, module: Module, context: Compilation) -> Module:
-    """Run a stage on a program, on each of its parts if it is on several meshes."""
+    """Run a stage on a program. If the program is on several meshes, the stage runs on the part of each mesh."""
     from meshgen.sharding.multi_mesh.split import split_meshes
 
     run = STAGES[stage]
@@ -307,7 +310,7 @@ def _on_meshes(stage: str, module: Module, context: Compilation) -> Module:
 def node_faults(module: Module, mesh: Mesh | None = None) -> list[Diagnostic]:
     """Return diagnostics for all malformed nodes of a module's graph and kernels.
 
-    With a mesh, local sizes are checked too.
+    With a mesh, sizes per device are checked, too.
     """
     from meshgen.ops.types.inference import graph_faults
 
@@ -318,7 +321,7 @@ def node_faults(module: Module, mesh: Mesh | None = None) -> list[Diagnostic]:
 
 
 def program_faults(module: Module) -> list[Diagnostic]:
-    """Return diagnostics for everything that is malformed in a user's program."""
+    """Return diagnostics for all faults of a user's program: malformed nodes, annotations and donations."""
     if module.parts:
         return [fault for part in module.parts for fault in program_faults(part)]
     from meshgen.ir import limits

@@ -11,12 +11,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 PREFIX = "meshgen-reproducer-"
-KEPT = 8  # chosen: directories per user
-MOST_BYTES = 16 << 20  # chosen: bytes of one file; a larger file is truncated
+KEPT = 8  # chosen: number of reproducers kept per user
+MOST_BYTES = 16 << 20  # chosen: largest size of one file in bytes; a larger file is truncated
 
 
 def keep_reproducer(files: Mapping[str, bytes]) -> Path | None:
-    """Write the files to a new directory that only its owner can read, and delete the oldest reproducers.
+    """Write the files to a new directory that only the user can read, and delete the user's oldest reproducers.
 
     Returns None if the directory cannot be written.
     """
@@ -50,13 +50,13 @@ def own_directories(prefix: str) -> Iterator[Path]:
 def _is_own_directory(entry: os.DirEntry[str]) -> bool:
     try:
         status = entry.stat(follow_symlinks=False)
-    except OSError:  # deleted meanwhile
+    except OSError:  # another process has deleted the directory
         return False
     return stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid()
 
 
 def _age(directory: Path) -> float:
-    """Return a sort key that puts the newest directory first and a deleted one last."""
+    """Return a sort key that puts the newest directory first, and directories that no longer exist last."""
     try:
         return -directory.stat().st_mtime
     except OSError:

@@ -23,7 +23,7 @@ from meshgen.printable import Shown
 
 PARTIAL_KINDS = ("sum", "max", "min", "product", "and", "or", "xor")
 Halo = tuple[int, int]
-_MOST_ROWS = 1 << 40  # elements of a value: `MAX_ELEMENTS` of meshgen/ir/encode_values.py
+_MOST_ROWS = 1 << 40  # elements of a value; equals `MAX_ELEMENTS` of meshgen/ir/encode_values.py
 
 
 @dataclass(frozen=True)
@@ -32,11 +32,11 @@ class Sharding(Shown):
 
     Attributes:
         dims: per tensor dim the axes that split it, major to minor.
-        partial: (axis, kind) pairs in mesh order; the value is the reduction of kind `kind` over the axis.
+        partial: (axis, kind) pairs in mesh order; the devices along the axis hold terms, and the value is their
+            reduction of kind `kind`.
         halo: per tensor dim the numbers of additional elements (before, after) that a device holds; empty for none.
         offsets: per tensor dim the start of each shard and the end of the last; empty for equal tiles.
-        mesh: name of the value's mesh in a user's program on several meshes; empty elsewhere, and if the user names
-            none.
+        mesh: name of the value's mesh in a user's program on several meshes, if the user names one; else empty.
     """
 
     dims: tuple[tuple[str, ...], ...]
@@ -53,7 +53,7 @@ class Sharding(Shown):
         return hash((self.dims, self.partial, self.halo, self.offsets))
 
     def __getstate__(self) -> dict[str, Any]:
-        """Drop the cached hash, because strings hash differently in another process."""
+        """Return the state to pickle without the cached hash, because strings hash differently in another process."""
         return {name: value for name, value in self.__dict__.items() if name != "_hash"}
 
     @staticmethod
@@ -67,7 +67,7 @@ class Sharding(Shown):
 
     @cached_property
     def split_axes(self) -> tuple[str, ...]:
-        """Return the axes that split some dim, in dim order."""
+        """Return the mesh axes that split some dim, ordered by dim."""
         return tuple(axis for axes in self.dims for axis in axes)
 
     @property
@@ -86,17 +86,19 @@ class Sharding(Shown):
         return self.with_partial(())
 
     def with_partial(self, partial: tuple[tuple[str, str], ...]) -> Sharding:
-        """Return the sharding with the same tiles and other partial axes."""
+        """Return the sharding with the same tiles, and `partial` as its partial axes."""
         if partial == self.partial:
             return self
         return Sharding(self.dims, partial, self.halo, self.offsets, self.mesh)
 
     def with_dims(self, dims: Iterable[Iterable[str]]) -> Sharding:
-        """Return the sharding with other dims and the same partial axes, without halo and offsets."""
+        """Return a sharding with `dims` and with the partial axes of this one. It has no halo and no offsets."""
         return Sharding(tuple(tuple(axes) for axes in dims), self.partial)
 
     def canonical(self, mesh: Mesh) -> Sharding:
-        """Return the sharding without axes of size 1 and zero halos, and with partial axes in mesh order."""
+        """Return the canonical form of the sharding: without axes of size 1, without zero halos, and with partial axes
+        in mesh order.
+        """
 
         def keep(ref: str) -> bool:
             return mesh.axis(ref).size is None or mesh.axis_size(ref) > 1
@@ -106,7 +108,9 @@ class Sharding(Shown):
         return Sharding(dims, partial, self.halo if any(any(h) for h in self.halo) else (), self.offsets)
 
     def without_even_offsets(self, shape: Sequence[int | None], mesh: Mesh) -> Sharding:
-        """Return the sharding without offsets that equal those of even tiles. The sharding must be valid."""
+        """Return the sharding without its offsets, if they equal the offsets of equal tiles. The sharding must be
+        valid.
+        """
         if not any(self.offsets):
             return replace(self, offsets=())
         offsets = tuple(self._uneven_offsets(dim, size, mesh) for dim, size in enumerate(shape))
@@ -121,7 +125,9 @@ class Sharding(Shown):
         return () if self.offsets[dim] == even else self.offsets[dim]
 
     def faults(self, shape: Sequence[int | None], mesh: Mesh) -> list[Diagnostic]:
-        """Return diagnostics for a tensor of `shape` on `mesh`, or an empty list if the sharding is valid."""
+        """Check the sharding for a tensor of `shape` on `mesh`. Returns diagnostics, or an empty list if it is
+        valid.
+        """
         diagnostics: list[Diagnostic] = []
         if self.rank != len(shape):
             diagnostics.append(
@@ -188,11 +194,11 @@ class Sharding(Shown):
         return diagnostics
 
     def parts(self, dim: int, mesh: Mesh) -> int:
-        """Return the number of shards of a dim."""
+        """Return the number of shards into which a dim is split."""
         return mesh.group_size(self.dims[dim])
 
     def tile(self, dim: int, size: int, mesh: Mesh) -> int:
-        """Return the size of a dim in a local buffer, without halo."""
+        """Return the size of a dim in the local buffer of every device, without halo."""
         if self.offsets and self.offsets[dim]:
             return max(b - a for a, b in itertools.pairwise(self.offsets[dim]))
         return -(-size // self.parts(dim, mesh))
@@ -207,7 +213,7 @@ class Sharding(Shown):
         return all(size % self.parts(d, mesh) == 0 for d, size in enumerate(shape)) and not any(self.offsets)
 
     def core(self, dim: int, size: int, mesh: Mesh, rank: int) -> tuple[int, int]:
-        """Return the range [start, stop) of a dim that a device owns, without halo."""
+        """Return the range [start, stop) of a dim that device `rank` owns, without halo."""
         index = mesh.index(rank, self.dims[dim])
         if self.offsets and self.offsets[dim]:
             return self.offsets[dim][index], self.offsets[dim][index + 1]
@@ -215,7 +221,9 @@ class Sharding(Shown):
         return min(index * tile, size), min((index + 1) * tile, size)
 
     def ranges(self, shape: Sequence[int], mesh: Mesh, rank: int) -> tuple[tuple[int, int], ...]:
-        """Return the range [start, stop) of each dim that a device holds, including halo, clipped to the tensor."""
+        """Return for each dim the range [start, stop) that device `rank` holds. It includes the halo, clipped to the
+        tensor.
+        """
         halo = self.halo or ((0, 0),) * self.rank
         dim_ranges: list[tuple[int, int]] = []
         for dim, size in enumerate(shape):
@@ -240,10 +248,10 @@ AxisEntry = str | Sequence[str] | None
 
 def P(*dims: AxisEntry, partial: str | Mapping[str, str] | Sequence[str] | None = None,
       mesh: str | Mesh = "") -> Sharding:  # fmt: skip
-    """Make a sharding from an entry per dim: an axis, a tuple of axes (major to minor) or None.
+    """Make a sharding from one entry per tensor dim: an axis, a tuple of axes (major to minor) or None.
 
-    Trailing dims may be left out; `fit` adds them later. `partial="tp"` is a partial sum over `tp`, `partial={"tp":
-    "max"}` names the kind. `mesh` is for programs on several meshes.
+    Trailing dims may be omitted; `fit` adds them later. `partial="tp"` is a partial sum over `tp`, `partial={"tp":
+    "max"}` a partial maximum. `mesh` is for programs on several meshes.
 
     Raises:
         ShardingError: MG0204 for an entry that is not an axis name, a sequence of names or None.
@@ -286,7 +294,7 @@ def no_sharding(part: object, whole: object) -> ShardingError:
 def from_indices(dims: Sequence[Sequence[int]], mesh: Mesh, rank: int) -> Sharding:
     """Make a sharding from axis indices per dim, `[[0], [], [1, 2]]`.
 
-    A further list after the last dim has partial-sum axes.
+    A list after that of the last dim has the axes of partial sums.
     """
     try:
         named = [tuple(mesh.names[index] for index in axes if index >= 0 or _reject(index)) for axes in dims]

@@ -20,7 +20,8 @@ from meshgen.runtime.archives import open_member, open_zip, zip_faults
 Array = np.ndarray[Any, Any]
 
 _HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
-_MOST_HEADER = 12 + 10_000  # bytes: NumPy rejects longer headers, but only after it has decompressed them
+# largest header in bytes; NumPy rejects longer headers, but only after it has decompressed them
+_MOST_HEADER = 12 + 10_000
 _ZIP, _NPY = b"PK", b"\x93NUMPY"
 
 
@@ -34,7 +35,7 @@ def load_arrays(path: str, *, mapped: bool = False) -> dict[str, Array]:
             arrays that need more memory than is free.
     """
     with _reading(path):
-        if not stat.S_ISREG(os.stat(path).st_mode):  # reading a pipe or device may never end
+        if not stat.S_ISREG(os.stat(path).st_mode):  # reading from a pipe or device may never end
             raise ValueError
         with open(path, "rb") as file:
             start = file.read(len(_NPY))
@@ -50,13 +51,13 @@ def load_arrays(path: str, *, mapped: bool = False) -> dict[str, Array]:
 
 
 def is_raw(array: Array) -> bool:
-    """Whether an array has raw bytes as elements, as NumPy writes bf16 and 8-bit floats."""
+    """Whether the elements of an array are raw bytes, which is how NumPy stores bf16 and 8-bit floats in files."""
     return array.dtype.kind == "V" and array.dtype.names is None and array.dtype.subdtype is None
 
 
 @contextmanager
 def _reading(path: str) -> Generator[None]:
-    """Convert exceptions of reading to UsageError."""
+    """Return a context manager that converts the exceptions of reading `path` to UsageError."""
     try:
         with zip_faults():
             yield
@@ -67,7 +68,7 @@ def _reading(path: str) -> Generator[None]:
 
 
 def _members(path: str, file: IO[bytes]) -> dict[str, Array]:
-    """Return the arrays of a zip file. The sizes of all are checked before any is decompressed."""
+    """Return the arrays of a zip file. The sizes of all arrays are checked before the first is decompressed."""
     with _zip_of(path, file) as archive:
         entries, total = archive.infolist(), 0
         for entry in entries:
@@ -93,7 +94,7 @@ def _zip_of(path: str, file: IO[bytes]) -> zipfile.ZipFile:
 
 
 def _claimed_bytes(file: IO[bytes], size: int) -> int:
-    """Return the size of an array according to its header.
+    """Return the size of an array in bytes, according to the header of its file.
 
     Raises:
         ValueError: a file of `size` bytes cannot hold the array.

@@ -28,26 +28,32 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = "suites:\n" + "\n".join(f"  {name:<12}  {suite.purpose}" for name, suite in SUITES.items())
     parser.add_argument("what", metavar="SUITE", choices=[*SUITES, COMPARE],
-                        help="one of the suites below, or compare: two runs")  # fmt: skip
+                        help="one of the suites listed below, or `compare` to compare two runs")  # fmt: skip
     parser.add_argument(
         "names",
         metavar="NAME",
         nargs="*",
-        help="entries of the suite to measure (default: all); for compare: A.json B.json",
+        help="names of benchmarks in SUITE to measure (default: all); for compare: A.json B.json",
     )
     parser.add_argument(
-        "--output", metavar="FILE", help="write the records to a file: JSON, or by its suffix .csv or .md"
+        "--output",
+        metavar="FILE",
+        help="write the records to this file: as CSV or Markdown if its suffix is .csv or .md, else as JSON",
     )
     parser.add_argument(
         "--format",
         choices=FORMATS,
         default="",
-        help="format of --output, or of the standard output without it (default: a table)",
+        help="format of the file of --output or, without --output, of stdout (default: a table)",
     )
     parser.add_argument("--fail-on", metavar="FIGURE:+LIMIT", action="append", default=[],
-                        help="compare: exit with code 3 if a figure grew more than this and more than its noise: time:+5%%, launches:+0")  # fmt: skip
+                        help="with compare: exit with code 3 if a figure grew by more than this limit and by more than its noise, such as time:+5%% or launches:+0")  # fmt: skip
     parser.add_argument(
-        "--runs", metavar="N", type=positive, default=3, help="samples of the suites compile and module (default: 3)"
+        "--runs",
+        metavar="N",
+        type=positive,
+        default=3,
+        help="number of samples in the suites compile and module (default: 3)",
     )
     for name, suite in SUITES.items():
         suite.add_options(parser.add_argument_group(name))
@@ -60,7 +66,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
         refuse_place(Path(options.output))
     suite, records = SUITES[options.what], list[Record]()
     facts = suite.run(options, records.append)
-    if facts is None:  # another process writes the results
+    if facts is None:  # results are None in a process whose results another process writes
         return 0
     finished_run = Run(environment(options.words) | dict(facts), records)
     if options.output:
@@ -75,7 +81,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
 
 
 def _show(done: Run, titles: Mapping[str, str], output: Output) -> None:
-    """Print the facts about the environment that affect figures, and a table of the records."""
+    """Print a table of the facts about the environment that affect figures, and a table of the records."""
     shown_facts = ("processor", "gpus", "machine", "mpi", "nccl", "driver", "clocks", "ceilings")
     output.text(
         "".join(f"# {key}: {cell(done.environment[key])}\n" for key in shown_facts if done.environment.get(key))
@@ -139,7 +145,7 @@ def _show_comparison(
 
 
 def _subject(record: Record) -> str:
-    """Return what a record measures, in words."""
+    """Return as text what a record measures."""
     return " ".join(str(value) for key, value in identity(record) if value not in ("none", -1) and key != "per_host")
 
 
@@ -155,7 +161,7 @@ def _difference_record(difference: Difference) -> dict[str, Any]:
 
 
 def _differing_facts(facts: Mapping[str, Any], other_facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the facts of a run that the other does not share and that may explain a difference."""
+    """Return the facts about the environment that are not equal in both runs and may explain different figures."""
     return {
         key: value for key, value in facts.items() if key not in ("date", "command") and other_facts.get(key) != value
     }

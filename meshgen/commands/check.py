@@ -32,7 +32,7 @@ from meshgen.testing.random_programs import check_random, through_module
 
 @dataclass(frozen=True)
 class Trial:
-    """The program planned for one mesh and one choice of sizes, with the result of its check."""
+    """The program as planned for one mesh and one combination of sizes, with the result of checking it."""
 
     executable: Executable
     result: CheckResult
@@ -57,13 +57,15 @@ class Trial:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_program(parser, needed=False)
     add_target(parser)
-    parser.add_argument("--random", type=positive, metavar="N", help="instead of IN: N random programs, from --seed on")
+    parser.add_argument(
+        "--random", type=positive, metavar="N", help="check N random programs instead of IN; the first has seed --seed"
+    )
     parser.add_argument(
         "--keep", metavar="DIR", help="with --random: folder for the reduced programs of failures (default: .)"
     )
     parser.add_argument("--seed", type=natural, default=0, help="seed of the random arguments (default: %(default)s)")
     parser.add_argument(
-        "--memory", metavar="SIZE", help="memory that the check may use, such as 64GB (default: what is free)"
+        "--memory", metavar="SIZE", help="memory that the check may use, such as 64GB (default: the free memory)"
     )
 
 
@@ -132,10 +134,10 @@ def _trials(options: argparse.Namespace, output: Output) -> Sequence[Trial]:
 
 
 def _at_trial_sizes(module: Module) -> dict[str, Module]:
-    """Return the program for several trial sizes, by the text of the sizes.
+    """Map texts of trial sizes to the program with these sizes.
 
-    Each mesh is tried with one shape per input, the first mesh with several. Sizes that contradict the program are
-    skipped.
+    The first trial mesh is tried with several shapes per input, every other mesh with one shape. Sizes that contradict
+    the program are skipped.
 
     Raises:
         MeshgenError: all sizes contradict the program.

@@ -1,4 +1,6 @@
-"""The size combinations of a command line such as `--mesh dp=2|4 --shape x=16x?|32x?`, each of which is compiled."""
+"""The combinations of sizes that a command line lists, as in `--mesh dp=2|4 --shape x=16x?|32x?`. A program is compiled
+for each.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +23,11 @@ from meshgen.runtime.sizes import Sizes, bound
 
 
 class Combination(NamedTuple):
-    """One choice of a size per axis with several sizes, and of a shape per input with several shapes."""
+    """One combination: a size for each mesh axis with several listed sizes, and a shape for each input with several
+    listed shapes.
+    """
 
-    axes: Mapping[tuple[str, str], int]  # by the names of mesh and axis
+    axes: Mapping[tuple[str, str], int]  # (mesh name, axis name) -> size
     shapes: Mapping[str, Shape]
 
     @property
@@ -40,7 +44,7 @@ class Combination(NamedTuple):
 
 
 def combinations(options: argparse.Namespace) -> list[Combination]:
-    """Return every combination of the listed sizes and shapes, or none if nothing has several choices."""
+    """Return all combinations of the listed sizes and shapes, or none if no axis and no input has several."""
     meshes = [parse_mesh_choices(text) for text in options.mesh]
     axes = {(mesh.name, axis): sizes for mesh, choices in meshes for axis, sizes in choices.items()}
     shapes = {
@@ -58,7 +62,9 @@ def combinations(options: argparse.Namespace) -> list[Combination]:
 def at_combinations(
     module: Module, choice: Options, options: argparse.Namespace, output: Output
 ) -> dict[Sizes, Module]:
-    """Return the program for each combination of sizes that fits it, or nothing if the command line lists no sizes."""
+    """Return the program for each listed combination of sizes that is valid for it. The result is empty without listed
+    sizes.
+    """
     if not (requested := combinations(options)):
         return {}
     program = open_program(module, fixed_shapes(options), choice)
@@ -66,7 +72,9 @@ def at_combinations(
 
 
 def specialise(executable: Executable, options: argparse.Namespace, output: Output) -> None:
-    """Compile a program with open sizes, without binaries, for each combination that fits it."""
+    """Compile a program with open sizes for each listed combination of sizes that is valid for it. No binaries are
+    built.
+    """
     requested = combinations(options)
     if isinstance(executable, OpenExecutable):
         (module,) = executable.stages.values()
@@ -81,7 +89,7 @@ def specialise(executable: Executable, options: argparse.Namespace, output: Outp
 def _fitting(
     module: Module, program: OpenProgram, requested: Sequence[Combination], output: Output
 ) -> dict[Sizes, Module]:
-    """Return the program for each combination that fits it. Combinations that contradict the program are skipped.
+    """Return the program for each requested combination, except combinations that contradict the program.
 
     Raises:
         ArgumentError, ProgramError: a listed size contradicts the program in every combination.

@@ -1,4 +1,4 @@
-"""Helpers that commands share: options that describe a program, and reading it."""
+"""Helpers that commands share: the options that describe a program, and functions that read the program."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def add_program(parser: argparse.ArgumentParser, *, needed: bool = True) -> None
         metavar="[NAME:]AXES",
         action="append",
         default=[],
-        help="the devices, such as dp=2,tp=4; else the mesh that the file declares; of several meshes each by name: "
-        "--mesh first:dp=2 --mesh second:x=4; dp=? leaves a size open, dp=2|4 lists those to try or compile for",
+        help="the mesh of devices, such as dp=2,tp=4 (default: the mesh that the program declares); several meshes by name: "
+        "--mesh first:dp=2 --mesh second:x=4; dp=? leaves a size open, dp=2|4 lists the sizes to try or compile for",
     )
     add_options(parser, OF_PROGRAM)
 
@@ -48,15 +48,16 @@ def add_target(parser: argparse.ArgumentParser) -> None:
 
 
 def source_of(options: argparse.Namespace) -> tuple[Any, Meshes]:
-    """Return the program that IN names, and its meshes."""
+    """Return the program that the argument IN names, and the meshes of `--mesh`."""
     return read_program(options.program), meshes_option(options.mesh)
 
 
 def planned(options: argparse.Namespace, output: Output) -> Executable:
-    """Return the scheduled program, without binaries.
+    """Return the program that IN names after all stages, but without binaries.
 
-    Open sizes become the first listed ones, and open mesh axes a nominal size; a note reports both. The program of a
-    module is planned with the module's options, and a note lists the figures that differ from the module's.
+    Open sizes get the first size listed for them, and open mesh axes a nominal size. A note reports both. If IN is a
+    module, its program is planned with the options stored in the module, and a note lists the figures that differ from
+    the stored ones.
     """
     loaded = module_named(options)
     if loaded and (saved_executable := _saved_executable(loaded, options)) is not None:
@@ -87,7 +88,7 @@ def planned(options: argparse.Namespace, output: Output) -> Executable:
 
 
 def _saved_executable(loaded: LoadedModule, options: argparse.Namespace) -> Executable | None:
-    """Return the program of a module with its saved decisions.
+    """Return the program of a module, scheduled with the decisions that the module stores.
 
     Returns None if the module has no decisions or the command line changes options.
     """
@@ -108,7 +109,7 @@ def module_named(options: argparse.Namespace) -> LoadedModule | None:
 
 
 def program(options: argparse.Namespace, loaded: LoadedModule | None = None) -> tuple[Module, Options, Timing]:
-    """Return the program that IN names, or that of `loaded`, with the options for its stages."""
+    """Return the program that IN names, or the program of the module `loaded`, with the options for its stages."""
     if loaded:
         return _program_of_module(options, loaded)
     timing, chosen = Timing(), CompileOptions(**chosen_options(options, (*OF_PROGRAM, *OF_TARGET)))
@@ -120,18 +121,19 @@ def program(options: argparse.Namespace, loaded: LoadedModule | None = None) -> 
 
 
 def _program_of_module(options: argparse.Namespace, loaded: LoadedModule) -> tuple[Module, Options, Timing]:
-    """Return the program of a module and its options, with the changes from the command line."""
+    """Return the program and the options that a module stores. Options of the command line replace stored options."""
     timing, target_options = Timing(), chosen_options(options, OF_TARGET)
     with timing.of("import"):
         module, choice = program_of(loaded, options.program)
-        names = [name for name in OF_PROGRAM if name not in ("arguments", "entry")]  # the module determines these two
+        # these two options cannot be changed: the module determines them
+        names = [name for name in OF_PROGRAM if name not in ("arguments", "entry")]
         module, _ = api.read_with(module, meshes_option(options.mesh), CompileOptions(**chosen_options(options, names)))
     changes = {name: value for name, value in target_options.items() if value}
     return module, replace(choice, **changes), timing
 
 
 def read_program(name: str) -> Any:
-    """Return IN as a path, or unchanged if it names stdin or a Python function."""
+    """Return IN as a path, or as text if it names stdin or a Python function."""
     if name == "-":
         return name
     return name if ":" in name and not os.path.exists(name) else Path(name)

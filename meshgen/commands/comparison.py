@@ -1,4 +1,4 @@
-"""Compare results with expected ones."""
+"""Compare the results of a run with expected results."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from meshgen.ir.graph import TensorType, dtype_name
 
 @dataclass(frozen=True)
 class Expected:
-    """Expected results by name or index, with an error bound per element of each result if bounds are known."""
+    """Expected results by name or index. If error bounds are known, there is a bound for each element."""
 
     arrays: Mapping[str, Array]
     bounds: Sequence[Array] | None = None
@@ -25,9 +25,9 @@ class Expected:
 def compare(
     names: Sequence[str], results: Sequence[Array], expectation: Expected, tolerance: float | None
 ) -> list[dict[str, Any]]:
-    """Return for each result its largest error and the allowed error.
+    """Return a record per result, with its largest error and the allowed error.
 
-    Errors are compared element by element if bounds are known and `tolerance` is None. Otherwise they are relative to
+    Errors are compared element by element if bounds are known and `tolerance` is None. Otherwise errors are relative to
     the largest expected value.
 
     Raises:
@@ -69,7 +69,7 @@ def _expected_values(name: str, got: Array, want: Array) -> Array:
 
 
 def _compare_within_bounds(got: Array, want: Array, bound: Array) -> dict[str, Any]:
-    """Compare element by element with bounds, as the command `check` does."""
+    """Compare a result with the expected values element by element, with a bound for each, as command `check` does."""
     from meshgen.testing.oracle import compare as compared
 
     comparison = compared(TensorType(got.shape, dtype_name(got.dtype)), want, got, bound)
@@ -95,7 +95,7 @@ def relative_error(got: Array, want: Array) -> float:
 
 
 def default_tolerance(array: Array) -> float:
-    """Return a tolerance of half the digits of a float type, or 0 for integers."""
+    """Return the tolerance for a result without error bounds: half the digits of a float type, or 0 for integers."""
     try:
         return float(ml_dtypes.finfo(array.dtype).eps) ** 0.5
     except ValueError:

@@ -47,11 +47,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="write every stage's text, every kernel's source, PTX and resources, and every decision (decisions.json) to this folder",
     )
     add_options(parser, ("tuning",))
-    text = "write the weights that came with the program (ONNX and PyTorch models have them) to this file, and not into the module"
+    text = "write the weights that an ONNX or PyTorch model contains to this file instead of into the module"
     parser.add_argument("--weights", metavar="FILE.safetensors", help=text)
-    parser.add_argument("--report", metavar="HTML", help="write an HTML report to this path")
+    parser.add_argument("--report", metavar="HTML", help="write an HTML report of the program to this path")
     parser.add_argument(
-        "--timing", action="store_true", help="also say what each pass did: fired, kept, rejected, costs, seconds"
+        "--timing",
+        action="store_true",
+        help="also print statistics of each pass: changes, kept and rejected ones, costs, seconds",
     )
 
 
@@ -112,10 +114,7 @@ def _print_warnings(executable: Executable, output: Output) -> None:
 
 
 def _print_tables(executable: Executable, output: Output) -> Mapping[str, Any]:
-    """Print the tables of a program without open sizes, except the last.
-
-    Returns the JSON document if `--json` requests it.
-    """
+    """Print all but the last table of a program without open sizes. With `--json`, return the JSON document instead."""
     if unannotated_gathers := gathers(executable):
         moved = bytes_text(sum(gather.ring_bytes for gather in unannotated_gathers))
         output.note(
@@ -137,7 +136,7 @@ def _print_tables(executable: Executable, output: Output) -> Mapping[str, Any]:
 
 
 def _print_summary(executable: Executable, record: Mapping[str, Any], path: str, output: Output) -> None:
-    """Print where compile time was spent and which file was written."""
+    """Print the time spent in each part of the compilation, and the path of the written file."""
     output.tables(seconds_table(executable.seconds))
     size = Path(path).stat().st_size
     output.text(f"{executable.name} for {executable.place}, {executable.target}: {path}, {size} bytes")
@@ -154,7 +153,7 @@ def _print_entries(executable: EntriesExecutable, path: str, output: Output) -> 
 
 
 def _print_open(executable: OpenExecutable, path: str, output: Output) -> None:
-    """Print the open sizes and the specializations."""
+    """Print the open sizes of a program, and its specializations."""
     records = {sizes: specialization.record() for sizes, specialization in executable.specialisations.items()}
     size = Path(path).stat().st_size
     output.tables(specialisations_table(records), seconds_table(executable.seconds))
@@ -190,7 +189,8 @@ def dump(executable: Executable, folder: Path) -> None:
         write_text(folder / "decisions.json", document + "\n")
         binaries = {record["name"]: record["binaries"] for record in kernel_records(executable)}
         for name, source in executable.sources.items():
-            file = folder.joinpath("kernels", *map(_file_name, f"{name}.py".rsplit("/", 1)))  # each mesh has a folder
+            # kernels of each mesh are in a folder of their own
+            file = folder.joinpath("kernels", *map(_file_name, f"{name}.py".rsplit("/", 1)))
             file.parent.mkdir(exist_ok=True)
             write_text(file, source.text)
             write_text(file.with_suffix(".json"), json.dumps(binaries[name], indent=1) + "\n")
@@ -203,5 +203,5 @@ def dump(executable: Executable, folder: Path) -> None:
 
 
 def _file_name(text: str) -> str:
-    """Return a program's name as a file name, without path separators."""
+    """Convert a name to a file name, without path separators."""
     return re.sub(r"[^\w.=-]+", "_", text).lstrip(".") or "_"

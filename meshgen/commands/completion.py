@@ -12,7 +12,9 @@ SHELLS = ("bash", "zsh", "tcsh")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("shell", choices=SHELLS, help='print it for this shell: eval "$(meshgen completion bash)"')
+    parser.add_argument(
+        "shell", choices=SHELLS, help='print the script for this shell; use it as in eval "$(meshgen completion bash)"'
+    )
 
 
 def run(options: argparse.Namespace, output: Output) -> int:
@@ -25,7 +27,9 @@ def run(options: argparse.Namespace, output: Output) -> int:
 
 
 def full_parser() -> argparse.ArgumentParser:
-    """Return a parser with all commands and their options. Arguments that are files complete as file names."""
+    """Return a parser with all commands and their options. In the completion script, arguments that are files complete
+    to file names.
+    """
     import shtab
 
     from meshgen.cli import COMMANDS, add_common

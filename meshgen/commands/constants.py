@@ -12,7 +12,7 @@ _WORDS = {"true": True, "false": False}
 
 
 def constants_option(texts: Sequence[str]) -> dict[str, Constant]:
-    """Return the values of `--constant` by input.
+    """Parse the values of `--constant`, and return them by input name.
 
     Raises:
         UsageError: MG0001, one diagnostic per malformed or repeated value.
@@ -34,7 +34,7 @@ def constants_option(texts: Sequence[str]) -> dict[str, Constant]:
 
 
 def _constant(text: str) -> Constant:
-    """Parse a number, several numbers between commas, or the only array of a file.
+    """Parse the value of a constant: a number, numbers separated by commas, or `@FILE` with a single array.
 
     Raises:
         ValueError: the text is malformed.

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 FORMATS = ("text", "json", "sarif")
 HELP = "how warnings and faults are written to stderr: text, or one document for editors and CI (default: text)"
-LeveledDiagnostic = tuple[str, Diagnostic]  # a level (`error`, `warning` or `note`) and a diagnostic
+LeveledDiagnostic = tuple[str, Diagnostic]  # the level (`error`, `warning` or `note`), and the diagnostic
 
 
 def run_with_diagnostics(form: str, output: Output, run: Callable[[], int], as_refusal: Callable[[BaseException], MeshgenError | None]) -> int:  # fmt: skip
-    """Run a command, write its warnings, notes and error as one document, and return the exit code.
+    """Run a command, write its warnings, notes and error as one document in format `form`, and return the exit code.
 
     Args:
         as_refusal: converts an exception to an error for the user, or to None for an internal error, which is raised
@@ -53,7 +53,7 @@ def run_with_diagnostics(form: str, output: Output, run: Callable[[], int], as_r
 
 
 def record(diagnostic: Diagnostic) -> dict[str, Any]:
-    """Return a diagnostic as JSON values."""
+    """Return a diagnostic as a JSON-serializable dict."""
     return {
         "code": diagnostic.code,
         "message": diagnostic.message,
@@ -64,7 +64,7 @@ def record(diagnostic: Diagnostic) -> dict[str, Any]:
 
 
 def sarif(diagnostics: Sequence[LeveledDiagnostic]) -> dict[str, Any]:
-    """Return diagnostics in the Static Analysis Results Interchange Format, version 2.1.0 (OASIS, 2020)."""
+    """Return diagnostics as a document in SARIF 2.1.0 (Static Analysis Results Interchange Format, OASIS, 2020)."""
     from meshgen import __version__
 
     codes = dict.fromkeys(diagnostic.code for _, diagnostic in diagnostics if diagnostic.code in CODES)
@@ -88,7 +88,9 @@ def _result(level: str, diagnostic: Diagnostic) -> dict[str, Any]:
 
 
 def _location(loc: Location) -> dict[str, Any]:
-    """Return a source location in SARIF form. Lines and columns count from 1; 0 stands for unknown and is left out."""
+    """Return a source location in SARIF form. Lines and columns count from 1. An unknown line or column (0) is
+    omitted.
+    """
     region = {name: position for name, position in (("startLine", loc.line), ("startColumn", loc.column)) if position}
     physical_location: dict[str, Any] = {"artifactLocation": {"uri": loc.file}} | (
         {"region": region} if loc.line else {}

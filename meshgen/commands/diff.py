@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FIGURE:+LIMIT",
         action="append",
         default=[],
-        help=f"exit with code 3 if a figure grew more, such as bytes:+5%% or memory:+1GB; figures are {', '.join(FIGURES)}",
+        help=f"exit with code 3 if a figure grew by more than this limit, such as bytes:+5%% or memory:+1GB; figures are {', '.join(FIGURES)}",
     )
 
 
@@ -59,7 +59,9 @@ def _comms(module: LoadedModule) -> Comms:
 
 
 def figures(module: LoadedModule) -> dict[str, Any]:
-    """Return a module's totals by name. Those of a specialization carry its sizes."""
+    """Return a module's totals (bytes, memory, seconds, counts) by name. The names of a specialization's totals start
+    with its sizes.
+    """
     if not isinstance(module, OpenModule):
         return _figures(module)
     totals: dict[str, Any] = {"specialisations": len(module.specialisations)}
@@ -69,7 +71,7 @@ def figures(module: LoadedModule) -> dict[str, Any]:
 
 
 def _figures(module: LoadedModule) -> dict[str, Any]:
-    """Return the totals of a module. With several meshes, names carry the mesh."""
+    """Return the totals of a module by name. With several meshes, a name starts with the mesh."""
     totals: dict[str, Any] = {}
     for part in module.parts:
         prefix = f"@{part.mesh.name} " if len(module.parts) > 1 else ""
@@ -93,13 +95,15 @@ def _totals(module: LoadedModule) -> dict[str, Any]:
 
 
 def _pair(before: dict[str, Any], after: dict[str, Any], name: str) -> tuple[Any, Any]:
-    """Return the figure of both modules. A missing count of collectives is 0; any other missing figure is None."""
+    """Return the figure called `name` of both modules. A missing count of collectives is 0; any other missing figure is
+    None.
+    """
     default = 0 if "collectives: " in name else None
     return before.get(name, default), after.get(name, default)
 
 
 def _change(old: float | None, new: float | None) -> str:
-    """Return the change in percent of the old figure, or "new" or "gone" if only one module has it."""
+    """Return the change as text: in percent of the old figure, or "new" or "gone" if only one module has the figure."""
     if old is None or new is None:
         return "gone" if new is None else "new"
     return "" if old == new else f"{100 * (new - old) / old:+.1f} %" if old else "from none"

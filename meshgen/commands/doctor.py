@@ -34,7 +34,7 @@ class Package:
     """A package that meshgen uses.
 
     Attributes:
-        extra: the extra that requires it; empty if compiling requires it.
+        extra: the extra of `pyproject.toml` that contains the package; empty if every compilation requires it.
         version: the installed version; empty if it is not installed.
     """
 
@@ -49,7 +49,9 @@ class Package:
 
     @property
     def is_too_old(self) -> bool:
-        """Whether the installed version is outside the range that `pyproject.toml` allows."""
+        """Whether the installed version is outside the range that `pyproject.toml` allows, which usually means too
+        old.
+        """
         return bool(self.version) and not allows(self.requirement, self.version)
 
     @property
@@ -58,7 +60,9 @@ class Package:
 
     @property
     def install(self) -> str:
-        """Return the command that installs the package and its optional dependencies, or "" if it is usable."""
+        """Return the command that installs the package and its optional dependencies, or "" if the package is
+        usable.
+        """
         companions = [requirement for requirement, purpose in EXTRAS.get(self.extra, {}).items() if not purpose]
         return "" if self.is_usable else install_command([self.requirement, *companions])
 
@@ -81,7 +85,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         const=DEVICES[0],
         metavar="DEVICE",
-        help="say whether modules can run on this machine, and with exit code 5 if not on this device, one of "
+        help="report whether modules can run on this machine; exit with code 5 if DEVICE cannot run them, one of "
         f"{', '.join(DEVICES)} (default: {DEVICES[0]}); the compiler need not be installed",
     )
 
@@ -113,7 +117,9 @@ def run(options: argparse.Namespace, output: Output) -> int:
 def _print_notes(
     packages: Sequence[Package], missing: Sequence[str], engines: Mapping[str, str], device: str | None, output: Output
 ) -> None:
-    """Write notes about packages that the requested purpose lacks, and about packages of unsupported versions."""
+    """Write notes about missing packages that the requested purpose needs, and about packages of unsupported
+    versions.
+    """
     for row in packages:
         if row.is_too_old:
             output.note(
@@ -136,7 +142,9 @@ def packages_of(requirements: Mapping[str, str], extra: str) -> list[Package]:
 
 
 def _extras() -> list[str]:
-    """Return the extras to list. Of the two for CUDA, only the one with more installed packages is listed."""
+    """Return the extras to list. Of the extras for CUDA 12 and CUDA 13, only the one with more installed packages is
+    included.
+    """
     installed = {
         extra: sum(row.is_usable for row in packages_of(EXTRAS[extra], extra)) for extra in ("cuda12", "cuda13")
     }
@@ -145,7 +153,7 @@ def _extras() -> list[str]:
 
 
 def _engine_faults(packages: Sequence[Package]) -> dict[str, str]:
-    """Return for each device of `run --device` the reason why it cannot be used, or "" if it can."""
+    """Map each device of `run --device` to the reason why it cannot be used, or to "" if it can."""
     unusable = {row.name: f"{row.name} is {row.state}" for row in packages if not row.is_usable}
     base = "; ".join(unusable[name] for name in RUNTIME if name in unusable)
     reasons: dict[str, str] = dict.fromkeys(DEVICES, base)
@@ -170,7 +178,7 @@ def _settings_table(project_settings: Sequence[Setting]) -> Table:
 
 
 def _machine() -> dict[str, str]:
-    """Return the processor, GPUs, driver, NCCL and MPI, each with the reason if it cannot be used."""
+    """Describe the processor, GPUs, driver, NCCL and MPI of this machine, each with the reason if it cannot be used."""
     facts = gpu_facts()
     memory = memory_bytes()
     return {

@@ -1,4 +1,6 @@
-"""`meshgen explain IN [VALUE|LINE]`: show the verdict about a step, the reasons of its plan, and what-if plans."""
+"""`meshgen explain IN [VALUE|LINE]`: show the verdict about a step, the reasons for its collectives and shardings, and
+what-if plans.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="VALUE=SPEC",
         action="append",
         default=[],
-        help="compare with the program where this value has this required sharding, such as %%h=dp,_",
+        help="compare with the program in which this value has this required sharding, such as %%h=dp,_",
     )
     parser.add_argument(
         "--collective", metavar="N", type=natural, help="explain one collective, by its number # in the table"
@@ -66,7 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--advise",
         action="store_true",
-        help="plan the program without annotations that cause its collectives (or --collective N), and with ones that split repeated work and sums; report what makes a step better",
+        help="plan the program without each annotation that causes collectives (or --collective N), and with annotations that split redundant work and sums; report changes that improve the step",
     )
     text = "with --json: also the record of every value and the work of every operation, tens of MB for a large program"
     parser.add_argument("--all", action="store_true", help=text)
@@ -76,9 +78,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="all tables and collectives, in the notation of shardings, with formulas",
     )
-    parser.add_argument(
-        "--top", metavar="N", type=positive, help=f"show so many causes of collectives (default: {TOP})"
-    )
+    parser.add_argument("--top", metavar="N", type=positive, help=f"show N causes of collectives (default: {TOP})")
     parser.add_argument("--kind", metavar="KIND", default="", help="only collectives of this kind, such as all_gather")
     parser.add_argument("--axis", metavar="AXIS", default="", help="only collectives along this mesh axis")
     parser.add_argument(
@@ -90,14 +90,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--memory",
         action="store_true",
-        help="list what is in device memory at the peak, buffers of repeated layers together",
+        help="list the buffers in device memory at the peak, by layer group",
     )
     parser.add_argument("--tree", action="store_true", help="list collectives under the operations that need them")
     parser.add_argument(
         "--trace", metavar="FILE.json", help="also write the predicted step as a trace for ui.perfetto.dev"
     )
     parser.add_argument(
-        "--show", action="store_true", help="draw the timeline of the step; with VALUE or LINE its sharding on the mesh"
+        "--show",
+        action="store_true",
+        help="draw the timeline of the step; with VALUE or LINE, the value's tiles",
     )
     parser.add_argument("what", nargs="?", metavar="VALUE|LINE", help="a value's name, or a line of the program")
 
@@ -171,7 +173,7 @@ def _document(executable: Executable, what: str | int | None, *, is_all: bool) -
 
 
 def _refuse_conflicts(options: argparse.Namespace) -> None:
-    """Check for options that would be ignored.
+    """Check for combinations in which an option would be ignored.
 
     Raises:
         UsageError: MG0001 for options that exclude each other.

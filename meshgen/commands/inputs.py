@@ -24,17 +24,17 @@ def add_inputs(parser: argparse.ArgumentParser) -> None:
         metavar="[NAME=]@FILE",
         action="append",
         default=[],
-        help="a .npy for one input, or a .npz with several; without --weights the rest is random, with them NAME=random says so "
-        "(* matches names)",
+        help="a .npy file with one input, or a .npz file with several; other inputs are random, but with --weights only those of NAME=random "
+        "(NAME may have the wildcard *)",
     )
     parser.add_argument(
         "--weights",
         metavar="PATH",
         action="append",
-        help="the parameters, by name: a safetensors file (several times for several), a folder of them or its index, "
-        "an orbax checkpoint, or a .pt2 file; what it lacks is refused",
+        help="the parameters by name: a safetensors file (the option may be repeated), a folder of such files or its index, "
+        "an orbax checkpoint, or a .pt2 file; a missing parameter is an error",
     )
-    text = "leave out tensors of --weights that the program does not take"
+    text = "ignore tensors of --weights that are not inputs of the program"
     parser.add_argument("--ignore-extra", action="store_true", help=text)
 
 
@@ -42,7 +42,7 @@ def read_inputs(texts: Sequence[str], *, mapped: bool = False) -> dict[str, Arra
     """Return the arrays of `--input` by name.
 
     Args:
-        mapped: memory-map them, as in `load_arrays`.
+        mapped: memory-map the arrays, as in `load_arrays`.
     Raises:
         UsageError: MG0001 for a malformed or repeated input, MG0002 for a file that cannot be read.
     """
@@ -65,7 +65,7 @@ def read_inputs(texts: Sequence[str], *, mapped: bool = False) -> dict[str, Arra
 
 
 def _array_called(arrays: Mapping[str, Array], name: str, file: str) -> Array:
-    """Return the only array of a file, or the array called `name`.
+    """Return the array called `name`, or the only array of the file.
 
     Raises:
         UsageError: MG0002 if the file has several arrays and none has the name.
@@ -84,7 +84,7 @@ def input_arrays(
     """Return an array for every input, from --input, from --weights, or random.
 
     Raises:
-        ArgumentError: MG0601 for unknown inputs or arrays that do not fit.
+        ArgumentError: MG0601 for unknown inputs, or for arrays that do not match the type of their input.
         UsageError: MG0002 for files that cannot be read.
     """
     names = [b.name for b in module.inputs]
@@ -106,14 +106,13 @@ def input_arrays(
 
 
 def _weights(module: LoadedModule, options: argparse.Namespace, explicit_inputs: Collection[str]) -> dict[str, Array]:
-    """Return the arrays of `--weights` by input.
-
-    The files must provide all parameters if the program marks its parameters. Otherwise, if they provide a leaf of a
-    structure, they must provide all leaves; otherwise every input.
+    """Return the arrays of `--weights` by input. If the program marks its parameters, the files must provide all of
+    them. Otherwise, if the files provide a leaf of an argument structure, they must provide all leaves of it. In any
+    other program they must provide every input.
 
     Raises:
         UsageError: MG0002 for files that cannot be read.
-        ArgumentError: MG0601 for missing weights or weights that do not fit.
+        ArgumentError: MG0601 for missing weights, or weights that do not match the type of their input.
     """
     inputs = WeightArguments({b.name: (b.type,) for b in module.inputs}, [module.call])
     patterns = random_inputs(options.input)
@@ -138,12 +137,12 @@ def _weights(module: LoadedModule, options: argparse.Namespace, explicit_inputs:
 
 
 def random_inputs(texts: Sequence[str]) -> list[str]:
-    """Return the input patterns of `--input NAME=random`."""
+    """Return the name patterns of the inputs for which `--input NAME=random` requests random numbers."""
     return [name for name, _, value in (text.rpartition("=") for text in texts) if name and value == RANDOM]
 
 
 def _with_element_type(array: Array, input_type: TensorType) -> Array:
-    """Return an array of raw bytes with the element type of its input. Files hold bf16 and 8-bit floats as raw bytes."""
+    """View an array of raw bytes as the element type of its input. Files store bf16 and 8-bit floats as raw bytes."""
     if is_raw(array) and array.dtype.itemsize == input_type.numpy_dtype.itemsize:
         return array.view(input_type.numpy_dtype)
     return array

@@ -27,8 +27,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--kernel", metavar="NAME", help="print this kernel's Triton source, resources and instructions"
     )
-    parser.add_argument("--ptx", action="store_true", help="with --kernel: print its PTX too")
-    parser.add_argument("--schedule", action="store_true", help="show the schedule too")
+    parser.add_argument("--ptx", action="store_true", help="with --kernel: also print the PTX")
+    parser.add_argument("--schedule", action="store_true", help="also show the schedule")
 
 
 def run(options: argparse.Namespace, output: Output) -> int:
@@ -46,7 +46,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
 
 
 def _show_entry(module: LoadedModule, options: argparse.Namespace, output: Output) -> dict[str, Any]:
-    """Show one entry function, and return its record."""
+    """Show one entry function of a module, and return its record."""
     shapes = closing(options)
     if isinstance(module, OpenModule) and not (shapes or options.kernel):
         return _show_open(module, options.stage, output)
@@ -63,7 +63,7 @@ def _show_entry(module: LoadedModule, options: argparse.Namespace, output: Outpu
 
 
 def _show_open(module: OpenModule, stage: str | None, output: Output) -> dict[str, Any]:
-    """Show the open sizes and the specializations. All specializations are checked."""
+    """Show the open sizes and the specializations of a module. This loads, and so checks, all specializations."""
     program, reports = module.program, {sizes: module.held(sizes).record() for sizes in module.specialisations}
     if stage:
         output.text(_text_called("stage", stage, module.stages))
@@ -93,7 +93,9 @@ def _show_open(module: OpenModule, stage: str | None, output: Output) -> dict[st
 
 
 def _show_binaries(module: LoadedModule, kernel: str, output: Output, ptx: bool) -> None:
-    """Show the sources for single architectures, the resources and instructions of each binary, and with `ptx` its PTX."""
+    """Show a kernel: its sources for single architectures, the resources and instructions of each binary, and
+    optionally PTX.
+    """
     for arch in module.manifest.kernels[kernel].forms:
         output.text(f"\nFor {arch}:\n\n{module.source(kernel, arch)}")
     (kernel_entry,) = (entry for entry in kernels(module) if entry["name"] == kernel)
@@ -111,7 +113,7 @@ def _text_called(word: str, name: str, texts: dict[str, str]) -> str:
 
 
 def first_numbers(module: LoadedModule) -> list[int]:
-    """Return for each mesh the index of its first collective. As in `explain`, indices are counted over all meshes."""
+    """Return for each mesh the number of its first collective. As in `explain`, numbers are counted over all meshes."""
     counts = [len(comms_of(part.schedule, part.mesh)) for part in module.parts]
     return [sum(counts[:mesh_index]) for mesh_index in range(len(counts))]
 
@@ -138,12 +140,12 @@ def show(module: LoadedModule, output: Output, schedule: bool, first: int = 0) -
 
 
 def _next_value(binding: Binding, results: Sequence[str]) -> str:
-    """Return the result that an argument is donated to, or "" if it is not donated."""
+    """Return the name of the result that an argument is donated to, or "" if it is not donated."""
     return "" if binding.donated_to is None else results[binding.donated_to]
 
 
 def schedule_table(module: LoadedModule) -> Any:
-    """Return a table of the items in issue order. Items in the regions of item 3 are numbered 3.0.0, 3.0.1, 3.1.0."""
+    """Return a table of the schedule's items in issue order. Item j in region i of item 3 has number 3.i.j."""
     columns = ("#", "launch", "stream", "start", "takes", "waits", "records", "reads", "writes")
     return table_of(
         "Schedule of every rank", columns, list(_schedule_rows(module.schedule, "")), left=("launch", "reads", "writes")
@@ -163,7 +165,7 @@ def _schedule_rows(plan: Schedule, prefix: str) -> Iterator[tuple[Any, ...]]:
 
 
 def kernels(module: LoadedModule) -> list[dict[str, Any]]:
-    """Return the kernels of a module as records, as `compile` shows them."""
+    """Return a record per kernel of a module, with the same fields as in `compile --json`."""
     launches, measured = module.schedule.launch_counts(), module.record().get("tuning", {})
     return [
         kernel_record(name, launches[name], kernel, measured.get(name, {}).get("device", ""), kernel.binaries)
@@ -172,7 +174,9 @@ def kernels(module: LoadedModule) -> list[dict[str, Any]]:
 
 
 def program_record(module: LoadedModule) -> dict[str, Any]:
-    """Return the document of `inspect --json`: the record of the module, or the records of all meshes."""
+    """Return the document of `inspect --json`: the record of the module, or the records of its parts on several
+    meshes.
+    """
     if len(module.parts) == 1:
         return record(module)
     return {
@@ -186,7 +190,9 @@ def program_record(module: LoadedModule) -> dict[str, Any]:
 
 
 def record(module: LoadedModule, first: int = 0) -> dict[str, Any]:
-    """Return the record of a module on one mesh, for `inspect --json`."""
+    """Return the record of the module on one mesh, for `inspect --json`. `first` is the number of its first
+    collective.
+    """
     plan, manifest = module.schedule, module.manifest
     rows = collective_records(comms_of(plan, module.mesh))
     return {

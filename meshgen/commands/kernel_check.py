@@ -1,4 +1,4 @@
-"""Check each distinct kernel of a module against its body in NumPy.
+"""Check each distinct kernel of a module against the evaluation of its body in NumPy.
 
 Kernels run in Triton's interpreter, or as PTX on an emulated GPU.
 """
@@ -22,10 +22,11 @@ from meshgen.runtime.simulate import rank_handlers
 
 
 def check_kernels(module: LoadedModule, seed: int, emulation: Emulation | None = None) -> list[dict[str, Any]]:
-    """Return a record per kernel and, with `emulation`, per architecture (all architectures if it names none).
+    """Check the kernels and return a record per kernel. With `emulation`, there is a record per architecture that it
+    names, or per architecture of the module.
 
-    A record has the largest error with its bound, whether all elements are within their bounds, and the time. `fault`
-    is the report of the emulated GPU. Kernels run as on the last rank, whose shards have the padding.
+    A record has the largest error with its bound, whether all elements are within their bounds, the time, and in
+    `fault` the report of the emulated GPU. Kernels run with the rank of the last device, whose shards have the padding.
     """
     if len(module.parts) > 1:
         return [
@@ -39,13 +40,13 @@ def check_kernels(module: LoadedModule, seed: int, emulation: Emulation | None =
 
 
 def _launches_by_arch(module: LoadedModule, emulation: Emulation | None) -> dict[str, Launch]:
-    """Return the function that launches kernels, by architecture."""
+    """Return the functions that launch kernels, by architecture."""
     if emulation is None:
         return {"": interpreted(module.manifest, {name: module.source(name) for name in module.manifest.kernels})}
     binary_archs = dict.fromkeys(arch for kernel in module.manifest.kernels.values() for arch in kernel.binaries)
     archs = (
         [emulation.arch] if emulation.arch else list(binary_archs) or [""]
-    )  # for a module without binaries, "" makes `emulated_kernels` raise the reason
+    )  # If the module has no binaries, architecture "" makes `emulated_kernels` raise an error with the reason.
     return {
         a: emulated(module.manifest, module.emulated_kernels(a), races=emulation.races, issues=emulation.instructions)
         for a in archs
@@ -55,7 +56,7 @@ def _launches_by_arch(module: LoadedModule, emulation: Emulation | None) -> dict
 def _check_kernel(
     module: LoadedModule, index: int, launches: Mapping[str, Launch], seed: int, *, tf32: bool
 ) -> list[dict[str, Any]]:
-    """Run one kernel on every engine and compare it with its body on the same random operands.
+    """Run one kernel with each function of `launches`, and compare it with its body on the same random operands.
 
     `tf32` is passed to `error_bound`.
     """

@@ -12,7 +12,8 @@ from meshgen.reports.tables import bytes_text
 from meshgen.testing.lockstep import on_one_device
 from meshgen.testing.oracle import whole
 
-# Bytes of a simulated device without its arena. Measured: 5.5 kB with 2^14 to 2^16 devices, for any program.
+# Bytes that the simulator needs per device in addition to the device's buffers. Measured: 5.5 kB with 2^14 to 2^16
+# devices, for any program.
 _DEVICE_BYTES = 5000
 
 
@@ -44,8 +45,10 @@ def refuse_too_big(module: Module, executable: Executable, limit: int | None) ->
 
 
 def _on_one_device(module: Module) -> tuple[int, str, Location | None]:
-    """Return the peak bytes of the reference with its error bounds, a description, and the location of the peak."""
-    if module.stage == "partition":  # a partitioned program has no reference on one device
+    """Return the peak bytes of the unpartitioned reference with error bounds, a description, and the source location of
+    the peak.
+    """
+    if module.stage == "partition":  # a program that was written per device has no reference on one device
         return 0, "", None
     peak = most_bytes(on_one_device(whole(module), module.mesh, *module.meshes))
     op_text = f" at '{peak.at.op}'" if peak.at else ""
@@ -57,7 +60,9 @@ def _on_one_device(module: Module) -> tuple[int, str, Location | None]:
 
 
 def _on_all_ranks(executable: Executable) -> tuple[int, str, Location | None]:
-    """Return the bytes of all simulated devices, a description, and the location of the largest input."""
+    """Return the bytes of all simulated devices together, a description, and the source location of the largest
+    input.
+    """
     ranks = sum(part.mesh.size for part in executable.parts)
     needed = sum(part.mesh.size * (part.plan.arena_bytes + _DEVICE_BYTES) for part in executable.parts)
     largest = max(executable.fused.graph.inputs, key=lambda value: value.type.nbytes, default=None)

@@ -27,24 +27,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--passes",
         default="",
         metavar="A,B,...",
-        help=f"stages ({stages}) or single passes (--list-passes), in the order in which they run; without any the program is printed unchanged",
+        help=f"stages ({stages}) or single passes (--list-passes), in the order in which they run (default: none; the program is printed unchanged)",
     )
-    parser.add_argument("--skip", metavar="NAME", action="append", default=[], help="a pass that the stages leave out")
+    parser.add_argument("--skip", metavar="NAME", action="append", default=[], help="a pass that the stages skip")
     parser.add_argument(
         "--print-after",
         metavar="NAME",
         action="append",
         default=[],
-        help="print the program to stderr after this pass or stage, where it changed something; `all` for every one",
+        help="print the program to stderr after this pass or stage if it changed the program; `all` for every pass and stage",
     )
     parser.add_argument(
         "--dialect",
         choices=("meshgen", "upstream"),
         default="meshgen",
-        help="what the program is printed in: `upstream` is what mlir-opt of LLVM 22 reads, up to stage partition",
+        help="dialect in which the program is printed; `upstream` is readable by mlir-opt of LLVM 22, for stages up to partition",
     )
     parser.add_argument("--list-passes", action=_ListPasses, nargs=0, help="list all passes and exit")
-    parser.add_argument("-o", "--output", default="-", metavar="FILE", help="default: stdout")
+    parser.add_argument("-o", "--output", default="-", metavar="FILE", help="output path (default: stdout)")
 
 
 def run(options: argparse.Namespace, output: Output) -> int:

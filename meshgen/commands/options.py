@@ -37,7 +37,7 @@ def _settings(flag: Flag, default: Any) -> dict[str, Any]:
 
 
 def chosen_options(options: argparse.Namespace, names: Sequence[str]) -> dict[str, Any]:
-    """Return the values of the options called `names`, as arguments of `CompileOptions`.
+    """Convert the values of the options called `names`, and return them as arguments of `CompileOptions`.
 
     Raises:
         UsageError, ShardingError: a value is malformed.
@@ -46,18 +46,18 @@ def chosen_options(options: argparse.Namespace, names: Sequence[str]) -> dict[st
 
 
 def _entries(names: Sequence[str]) -> str | Sequence[str]:
-    """Return the name of the function to compile, or a sequence of several names for one module."""
+    """Return the name of the entry function, or the names of several entry functions for one module."""
     return names if len(names) > 1 else "".join(names)
 
 
 def donate_option(texts: Sequence[str]) -> dict[str, str | None]:
-    """Return the result that reuses each donated argument. None stands for the result of the same structure."""
+    """Map each donated argument to the result that reuses it. None means the result with the same structure."""
     pairs = (text.partition("=") for text in texts)
     return {name: result or None for name, _, result in pairs}
 
 
 def specs_option(texts: Sequence[str]) -> dict[str, Sharding]:
-    """Return shardings by name.
+    """Parse the shardings of `--spec` or `--out-spec`, and return them by name.
 
     Raises:
         UsageError: MG0001, one diagnostic per malformed or repeated sharding.
@@ -83,13 +83,13 @@ def specs_option(texts: Sequence[str]) -> dict[str, Sharding]:
 
 
 def line_or_name(text: str) -> int | str:
-    """Return a source line for a number, and a value's name for any other text."""
+    """Parse `text` as a source line if it is a number, else as a value's name."""
     number = whole_number(text)
     return text if number is None else number
 
 
 def bytes_of(text: str, option: str) -> int:
-    """Return the bytes of a size such as `64GB`.
+    """Parse a size such as `64GB`, and return it in bytes.
 
     Raises:
         UsageError: MG0001 for a malformed size.

@@ -14,7 +14,7 @@ from meshgen.commands.streams import write_err, write_out
 from meshgen.errors import Diagnostic
 from meshgen.printable import printable
 
-if TYPE_CHECKING:  # `meshgen doctor` must run although packages are missing
+if TYPE_CHECKING:  # imported for types only: `meshgen doctor` must run although packages are missing
     from meshgen.pipeline import Progress
     from meshgen.reports.tables import Table
 
@@ -22,22 +22,21 @@ _CLEARED = "\r\x1b[K"  # clears the line of the terminal and moves the cursor to
 
 
 class Output:
-    """The output streams of a command: text and tables, or with `--json` one document.
+    """Writes the output of a command: text and tables, or with `--json` one document. Progress is shown on a terminal
+    only.
 
-    Progress is shown on a terminal only.
-
-    Names and texts of a program or module are untrusted, so control characters are escaped.
+    Names and texts from programs and modules are untrusted, so control characters are escaped.
     """
 
     def __init__(self, as_json: bool, *, is_silent: bool = False) -> None:
-        """Choose the output form.
+        """Create the output of one command.
 
         Args:
             as_json: write one document instead of text and tables.
-            is_silent: write nothing, because another process of the program reports for this one.
+            is_silent: write nothing, because another process of the run writes the report.
         """
         self.as_json, self.is_silent = as_json, is_silent
-        # collects the diagnostics of --diagnostics, which are written at the end
+        # with --diagnostics: collects the diagnostics, which are written as one document at the end
         self.collected: list[tuple[str, Diagnostic]] | None = None
 
     def text(self, text: str) -> None:
@@ -56,7 +55,7 @@ class Output:
 
     @property
     def width(self) -> int:
-        """Return the number of columns of the terminal, or a default for a file."""
+        """Return the width of the terminal in columns, or a default width if stdout is not a terminal."""
         from meshgen.reports.tables import WIDTH
 
         is_terminal = not sys.stdout.closed and sys.stdout.isatty()  # the user's program may have closed stdout
@@ -84,7 +83,7 @@ class Output:
 
     @contextmanager
     def progress(self) -> Generator[Progress | None]:
-        """Yield a function that updates a status line on a terminal, or None if stderr is not a terminal."""
+        """Yield a function that updates the status line on stderr, or None if stderr is not a terminal."""
         if not sys.stderr.isatty():
             yield None
             return

@@ -15,7 +15,7 @@ from meshgen.runtime.open_module import OpenModule
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_program(parser)
     add_target(parser)
-    parser.add_argument("-o", "--output", default="report.html", help="default: %(default)s")
+    parser.add_argument("-o", "--output", default="report.html", help="path of the report (default: %(default)s)")
 
 
 def run(options: argparse.Namespace, output: Output) -> int:

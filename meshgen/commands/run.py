@@ -43,42 +43,46 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_engine(parser)
     add_sizes(parser)
     parser.add_argument(
-        "--verify-key", metavar="PEM", help="refuse the module unless the key with this public part signed it"
+        "--verify-key",
+        metavar="PEM",
+        help="refuse the module unless it is signed with the private key of this public key",
     )
     parser.add_argument(
         "--devices",
         type=positive,
         metavar="N",
-        help="devices to run on: they fix the one open mesh axis; without one they must match the module's mesh",
+        help="number of devices to run on; it determines the size of the open mesh axis, or must match the module's mesh if no axis is open",
     )
     add_inputs(parser)
     parser.add_argument(
         "--kernels",
         action="store_true",
-        help="compare each distinct kernel with NumPy instead: in Triton's interpreter, or with --device emulate as PTX",
+        help="instead of running the step, compare each distinct kernel with NumPy: in Triton's interpreter, or with --device emulate as PTX",
     )
     parser.add_argument("--output", metavar="FILE.npz", help="write the results to this path, by name")
     parser.add_argument(
-        "--expect", metavar="REF", help="compare with a .npz of results, or with an unpartitioned .mlir program"
+        "--expect",
+        metavar="REF",
+        help="compare with the results in a .npz file, or with those of an unpartitioned .mlir program",
     )
     parser.add_argument(
         "--tolerance",
         type=not_negative,
-        help="largest error relative to the largest expected value (default: the rounding bound for a program; half "
-        "of the digits of the type, for a file)",
+        help="allowed error relative to the largest expected value (default: the rounding bound, if REF is a program; half "
+        "of the digits of the type, if REF is a file of results)",
     )
     parser.add_argument("--seed", type=natural, default=0, help="seed of the random inputs (default: %(default)s)")
     parser.add_argument(
         "--trace",
         metavar="FILE.json",
-        help="write when each rank ran what, for ui.perfetto.dev; only with --device reference and interpret",
+        help="write the timeline of each rank as a trace for ui.perfetto.dev; only with --device reference and interpret",
     )
     add_time_limit(parser)
     parser.add_argument(
         "--time-out",
         type=seconds,
         metavar="SECONDS",
-        help="where a launcher has started a process for each rank: how long a rank waits for others before it fails "
+        help="under a launcher with a process per rank: seconds that a rank waits for other ranks before it fails "
         f"(default: the variable {TIME_OUT}, else {TIME_OUT_SECONDS:g})",
     )
 
@@ -89,24 +93,24 @@ def _add_engine(parser: argparse.ArgumentParser) -> None:
         "--device",
         choices=DEVICES,
         default="reference",
-        help="NumPy, the module's Triton kernels on the CPU, its PTX on emulated GPUs, or GPUs (default: %(default)s)",
+        help="where the module runs: in NumPy, as Triton kernels on the CPU, as PTX on emulated GPUs, or on GPUs (default: %(default)s)",
     )
     parser.add_argument(
         "--arch",
         metavar="sm_NN",
-        help="architecture of the emulated GPU (default: the first of the module; with --kernels all of them)",
+        help="architecture of the emulated GPU (default: the first architecture of the module; with --kernels all architectures)",
     )
     parser.add_argument(
         "--races",
         action="store_true",
-        help="refuse races on emulated GPUs: in shared memory, and between launches that no stream or event orders",
+        help="report races on emulated GPUs as faults: in shared memory, and between launches that no stream or event orders",
     )
     parser.add_argument(
         "--order",
         type=natural,
         default=0,
         metavar="SEED",
-        help="seed of the order in which emulated GPUs run, among the orders that streams and events allow (default: %(default)s)",
+        help="seed that selects the order in which emulated GPUs execute work, among the orders that streams and events allow (default: %(default)s)",
     )
     parser.add_argument(
         "--instruction-limit",
@@ -119,10 +123,12 @@ def _add_engine(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, output: Output) -> int:
-    """Run a module. Under a launcher there is a process per rank, and only the first reports unless another fails."""
+    """Run a module. Under a launcher there is a process per rank. Only the first process reports, and each process that
+    fails.
+    """
     module = _loaded(options)
     if isinstance(module, MeshgenError) and any(diagnostic.code == "MG0603" for diagnostic in module.diagnostics):
-        # The number of processes does not fit the module, so waiting for the other ranks would be in vain.
+        # Raise at once if the number of processes does not match the module: the ranks will never connect.
         raise module
     world = bootstrap.world(options.time_out)
     with propagating_failures(world):
@@ -135,7 +141,9 @@ def run(options: argparse.Namespace, output: Output) -> int:
 
 
 def _loaded(options: argparse.Namespace) -> LoadedModule | MeshgenError:
-    """Load the module. Returns an error instead of raising it, so that one rank reports it once all are connected."""
+    """Load the module. Errors are returned instead of raised, so that one rank can report them after all ranks are
+    connected.
+    """
     try:
         sizes, key = meshes_option(options.mesh), options.verify_key
         requested = {"entry": options.entry, "devices": options.devices}
@@ -169,9 +177,8 @@ def _run(module: LoadedModule, options: argparse.Namespace, output: Output) -> i
 
 
 def _specialised(module: OpenModule, sizes: Sizes) -> dict[str, bytes]:
-    """Compile a module at load.
-
-    Only this case imports the compiler, which takes half of the startup time of a short run.
+    """Compile an open module for `sizes`. The compiler is imported only here, because this takes half of the startup
+    time.
     """
     from meshgen.api import specialised
 
@@ -179,10 +186,10 @@ def _specialised(module: OpenModule, sizes: Sizes) -> dict[str, bytes]:
 
 
 def run_kernels(module: LoadedModule, options: argparse.Namespace, output: Output) -> int:
-    """Check each distinct kernel by itself.
+    """Check each distinct kernel of a module by itself, and report the result.
 
     Raises:
-        RuntimeFailure: MG0608 with all faults of the emulated GPU.
+        RuntimeFailure: MG0608 with all faults that the emulated GPU reports.
     """
     from meshgen.commands.kernel_check import check_kernels
 
@@ -208,7 +215,7 @@ def run_kernels(module: LoadedModule, options: argparse.Namespace, output: Outpu
 
 
 def _checks_table(title: str, rows: Sequence[Mapping[str, Any]]) -> Any:
-    """Return a table with a row per kernel and architecture."""
+    """Return a table of kernel checks, with a row per kernel and architecture."""
     table = [
         (
             row["name"],
@@ -269,7 +276,7 @@ def expectation(module: LoadedModule, source: str, args: Mapping[str, Array], *,
     """Return expected results: the arrays of a file, or the results of an unpartitioned program for the same arguments.
 
     Args:
-        tf32: use the error bounds of GPUs, whose f32 matmuls have the precision that the module was compiled with.
+        tf32: use the error bounds for GPUs, where f32 matmuls have the precision for which the module was compiled.
     """
     if not source.endswith(".mlir"):
         return Expected(load_arrays(source))
@@ -306,7 +313,9 @@ def _described(name: str, array: Array) -> dict[str, Any]:
 
 
 def _save(path: Path, arrays: Mapping[str, Array]) -> None:
-    """Write arrays in the format of NumPy's `savez`, which would reject an array called `file` and change file names."""
+    """Write arrays to an .npz file. NumPy's `savez` cannot be used: it rejects an array called `file`, and changes file
+    names.
+    """
 
     def content(file: BinaryIO) -> None:
         with zipfile.ZipFile(file, "w") as archive:

@@ -20,9 +20,11 @@ from meshgen.search.found import Found
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_program(parser)
     add_target(parser)
-    text = f"time limit of the search (default: {SECONDS:g}); the first solution is planned whatever it takes"
+    text = f"time limit of the search (default: {SECONDS:g}); planning the first solution may exceed it"
     parser.add_argument("--seconds", type=not_negative, default=SECONDS, metavar="N", help=text)
-    parser.add_argument("-o", "--output", metavar="FILE", help="write the program with the annotations that were found")
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", help="write the program with the annotations of the solution to this path"
+    )
 
 
 def run(options: argparse.Namespace, output: Output) -> int:

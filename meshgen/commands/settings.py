@@ -23,12 +23,14 @@ from meshgen.budget import read_file
 from meshgen.errors import Diagnostic, Location, UsageError, system_reason
 from meshgen.names import nearest_names
 
-MOST_BYTES = 1 << 26  # chosen: largest pyproject.toml in bytes, as a protection against absurd input
+MOST_BYTES = 1 << 26  # chosen: bytes of the largest pyproject.toml that is read, to bound time and memory
 _FILE = "pyproject.toml"
 
 
 class Setting(NamedTuple):
-    """One option that a file sets. `command` is empty if it applies to all commands that read a program."""
+    """An option that pyproject.toml sets. `command` is empty if the option applies to all commands that read a
+    program.
+    """
 
     option: str
     value: Any
@@ -42,7 +44,8 @@ class Setting(NamedTuple):
 
 def shared_options() -> tuple[str, ...]:
     """Return the names of options that can be set for all commands that read a program."""
-    from meshgen.options import FLAGS  # commands that only read modules must not import the compiler's options
+    # imported late: commands that only read modules must not import the compiler's options
+    from meshgen.options import FLAGS
 
     flags = (flag for option_flags in FLAGS.values() for flag in option_flags if flag.is_shared)
     return ("mesh", *(flag.name.removeprefix("--") for flag in flags))
@@ -70,7 +73,7 @@ def settings(commands: Sequence[str], start: Path | None = None) -> list[Setting
 
 
 def _table(file: Path) -> dict[str, Any]:
-    import tomllib  # imported only if there is a file, because every command looks for one
+    import tomllib  # imported late: only needed if there is a pyproject.toml, and every command looks for one
 
     try:
         table = tomllib.loads(read_file(file, MOST_BYTES).decode()).get("tool", {}).get("meshgen", {})
@@ -84,7 +87,7 @@ def _table(file: Path) -> dict[str, Any]:
 def parse_configured(
     command: str, parser: argparse.ArgumentParser, words: Sequence[str], from_file: Sequence[Setting]
 ) -> argparse.Namespace:
-    """Parse a command line, using the options of the project that the command line does not set.
+    """Parse a command line. Options that it does not set are taken from the project's pyproject.toml.
 
     Raises:
         UsageError: MG0001 for words and keys that the command does not have.
@@ -123,7 +126,7 @@ def _is_program(name: str | None) -> bool:
 
 
 def _explicit(parser: argparse.ArgumentParser, words: Sequence[str]) -> dict[str, Any]:
-    """Return the values that `words` set, by destination, without the defaults of the parser."""
+    """Return the option values that `words` set, keyed by `dest`, without the defaults of the parser."""
     absent = argparse.Namespace(**{action.dest: None for action in parser._actions})
     with _optional(parser, vars(absent)):
         values = vars(parser.parse_intermixed_args(words, absent))
@@ -132,7 +135,7 @@ def _explicit(parser: argparse.ArgumentParser, words: Sequence[str]) -> dict[str
 
 @contextmanager
 def _optional(parser: argparse.ArgumentParser, names: Container[str]) -> Generator[None]:
-    """Make the arguments with these destinations optional on the command line."""
+    """Make the arguments whose `dest` is in `names` optional on the command line."""
     required = [action for action in parser._actions if action.required and action.dest in names]
     for action in required:
         action.required = False
@@ -144,9 +147,8 @@ def _optional(parser: argparse.ArgumentParser, names: Container[str]) -> Generat
 
 
 def _option_words(setting: Setting, action: argparse.Action) -> Iterator[str]:
-    """Yield the words that set an option, such as `--mesh=dp=2`.
-
-    A list repeats the option per element, and a flag appears if its value is true.
+    """Yield the command-line words for a setting, such as `--mesh=dp=2`. A list repeats the option for each element. A
+    flag without value is yielded if the setting is true.
     """
     values = setting.value if isinstance(setting.value, list) else [setting.value]
     if action.nargs == 0:

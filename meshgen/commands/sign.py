@@ -1,4 +1,4 @@
-"""`meshgen sign OUT.mgx --key KEY`: put an ed25519 signature into a module's file."""
+"""`meshgen sign OUT.mgx --key KEY`: sign a module with an ed25519 key, and store the signature in its file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from meshgen.runtime.signatures import sign
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("module", metavar="OUT.mgx")
     parser.add_argument(
-        "--key", metavar="PEM", required=True, help="the private key: openssl genpkey -algorithm ed25519 makes one"
+        "--key",
+        metavar="PEM",
+        required=True,
+        help="file with the private key, as made by openssl genpkey -algorithm ed25519",
     )
     parser.add_argument("-o", "--output", metavar="FILE.mgx", help="output path (default: the module itself)")
 

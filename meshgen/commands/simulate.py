@@ -24,7 +24,7 @@ from meshgen.simulator.simulation import PartTimes, Simulation
 from meshgen.simulator.timeline import Conditions, Span
 from meshgen.simulator.trace import memory_over_time, peak_of, trace_of
 
-_MOST_ROWS = 12  # chosen: rows shown of a table
+_MOST_ROWS = 12  # chosen: number of rows shown of a table
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_sizes(parser)
     parser.add_argument(
         "--machine",
-        help=f"{', '.join(MACHINES)}, or a profile.json of your own (default: the one that the module was compiled for, else {DEFAULT_MACHINE} of the target's devices)",
+        help=f"{', '.join(MACHINES)}, or the path of a profile.json (default: the machine that the module was compiled for, else {DEFAULT_MACHINE} of the target's devices)",
     )
     for name, affected in (("slow-device", "the kernels of this rank"), ("slow-link", "the collectives of this rank")):
         parser.add_argument(
@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             action="append",
             default=[],
             type=_factor,
-            help=f"{affected} take this much longer",
+            help=f"{affected} take FACTOR times as long",
         )
     parser.add_argument(
         "--jitter",
@@ -55,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="RANK",
         type=natural,
         action="append",
-        help="a rank to show in tables and trace (default: the first of each mesh)",
+        help="a rank to show in tables and trace (default: the first rank of each mesh)",
     )
     parser.add_argument("--trace", metavar="FILE.json", help="write the step as a trace for ui.perfetto.dev")
 
@@ -118,7 +118,8 @@ def _omitted_text(count: int) -> str:
 def collective_rows(part: PartTimes) -> list[dict[str, Any]]:
     """Return a record for each collective on the first watched rank.
 
-    A record has the count, bytes per device, mean seconds, and mean time that the rank waits for others.
+    A record has the number of executions, bytes per device, mean seconds, and the mean seconds that the rank waits for
+    other ranks.
     """
     spans = IdentityDict[Any, list[Span]]()
     for span in part.spans:

@@ -20,7 +20,7 @@ Shape = tuple[int | None, ...]
 def add_sizes(parser: argparse.ArgumentParser) -> None:
     """Add the options that choose an entry function of a module and its open sizes."""
     parser.add_argument(
-        "--entry", metavar="NAME", default="", help="the entry function of a module with several (default: main)"
+        "--entry", metavar="NAME", default="", help="the entry function, if the module has several (default: main)"
     )
     parser.add_argument(
         "--mesh",
@@ -39,14 +39,14 @@ def add_sizes(parser: argparse.ArgumentParser) -> None:
 
 
 def meshes_option(texts: Sequence[str]) -> tuple[Mesh, ...] | None:
-    """Return the meshes of `--mesh`, or None if the option is absent.
+    """Parse the meshes of `--mesh`. Returns None if the option is absent.
 
     Raises:
-        UsageError: MG0001 for a malformed mesh, and for one of several meshes without a name or with a repeated name.
+        UsageError: MG0001 for a malformed mesh and, if there are several meshes, for a missing or repeated name.
     """
     try:
         meshes = tuple(map(parse_mesh, texts))
-    except ShardingError as error:  # an error of the command line, not of a program
+    except ShardingError as error:  # raised as an error of the command line, not of a program
         raise UsageError(*error.diagnostics) from error
     names = [mesh.name for mesh in meshes]
     faults = [
@@ -62,7 +62,7 @@ def meshes_option(texts: Sequence[str]) -> tuple[Mesh, ...] | None:
 
 
 def shapes_option(texts: Sequence[str]) -> dict[str, tuple[Shape, ...]]:
-    """Return the shapes of `--shape` by input. `?` keeps the size of the program.
+    """Parse the shapes of `--shape`, and return them by input. `?` keeps the size that the program has.
 
     Raises:
         UsageError: MG0001, one diagnostic per malformed or repeated shape.
@@ -87,7 +87,7 @@ def shapes_option(texts: Sequence[str]) -> dict[str, tuple[Shape, ...]]:
 
 
 def closing(options: argparse.Namespace) -> dict[str, Shape]:
-    """Return the shapes with which a module is run.
+    """Return the shapes of `--shape` for a run, which needs exactly one size per axis and dim.
 
     Raises:
         UsageError: MG0001 for several shapes of an input or several sizes of a mesh axis.
@@ -103,7 +103,7 @@ def closing(options: argparse.Namespace) -> dict[str, Shape]:
 
 
 def fixed_shapes(options: argparse.Namespace) -> dict[str, Shape]:
-    """Return the shapes of the inputs with exactly one shape."""
+    """Return the shapes of those inputs for which exactly one shape is listed."""
     return {name: shapes[0] for name, shapes in shapes_option(options.shape).items() if len(shapes) == 1}
 
 
@@ -114,7 +114,7 @@ def open_record(program: OpenProgram) -> dict[str, Any]:
 
 
 def specialisations_table(records: Mapping[Sizes, Mapping[str, Any]]) -> Any:
-    """Return a table with a row per specialization.
+    """Return a table of the specializations of a program, with a row for each.
 
     Args:
         records: `Executable.record` of each specialization.

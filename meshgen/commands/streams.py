@@ -21,12 +21,12 @@ _documents: TextIO | None = None  # receives documents while stdout is redirecte
 def open_missing() -> None:
     """Open files for closed streams, so that no other file gets their descriptors.
 
-    Reading from stdin and writing to stdout then fail, and output to stderr is discarded.
+    Reading from a replaced stdin and writing to a replaced stdout fail, and output to a replaced stderr is discarded.
     """
     for name, mode, flags in (("stdin", "r", os.O_WRONLY), ("stdout", "w", os.O_RDONLY), ("stderr", "w", os.O_WRONLY)):
         if getattr(sys, name) is None:
             file = os.open(os.devnull, flags)
-            # stays open for the life of the process
+            # the file stays open for the life of the process
             setattr(sys, name, open(file, mode, encoding="utf-8", closefd=False))  # noqa: SIM115  # for good
 
 
@@ -51,7 +51,7 @@ def _redirect_to_stderr(stream: TextIO) -> TextIO | None:
     """Redirect a stream's descriptor to stderr.
 
     Returns:
-        A stream to the old target, or None if the stream has no descriptor.
+        A stream that still writes to the old target, or None if `stream` has no file descriptor.
     """
     try:
         descriptor, stderr_descriptor = stream.fileno(), sys.stderr.fileno()
@@ -64,7 +64,7 @@ def _redirect_to_stderr(stream: TextIO) -> TextIO | None:
 
 
 def _restore_stream(stream: TextIO, original: TextIO) -> None:
-    """Undo `_redirect_to_stderr`. Reopens stdout if the program has closed it."""
+    """Undo `_redirect_to_stderr` with the stream that it returned. Reopens stdout if the program has closed it."""
     if stream.closed:
         sys.stdout = original
         return
@@ -84,7 +84,7 @@ def write_out(text: str = "") -> None:
         _write_and_flush(_documents or sys.stdout, text)
     except BrokenPipeError:
         _silence(_documents or sys.stdout)
-    except (OSError, ValueError) as error:  # ValueError: the user's program has closed it
+    except (OSError, ValueError) as error:  # ValueError: the user's program has closed stdout
         _silence(_documents or sys.stdout)
         raise UsageError(Diagnostic("MG0003", f"standard output cannot be written: {system_reason(error)}")) from error
 
@@ -96,7 +96,7 @@ def write_err(text: str) -> None:
 
 
 def _write_and_flush(stream: TextIO, text: str) -> None:
-    """Write to a stream and flush it. Characters that its encoding lacks are escaped."""
+    """Write to a stream and flush it. Characters that the stream's encoding lacks are escaped."""
     try:
         stream.write(text)
     except UnicodeEncodeError as error:
@@ -109,8 +109,8 @@ def _silence(stream: TextIO) -> None:
     sink = os.open(os.devnull, os.O_WRONLY)
     try:
         os.dup2(sink, stream.fileno())
-    except (OSError, ValueError):  # not a file, or closed
-        # stays open for the life of the process
+    except (OSError, ValueError):  # the stream is closed, or has no file descriptor
+        # the file stays open for the life of the process
         sys.stdout = open(sink, "w", encoding="utf-8")  # noqa: SIM115  # for good
     else:
         os.close(sink)

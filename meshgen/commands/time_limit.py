@@ -11,17 +11,18 @@ from typing import Any
 
 from meshgen.errors import Diagnostic, RuntimeFailure
 
-# Seconds after which the timer fires again. Python ignores exceptions that are raised during garbage collection.
+# Seconds between repetitions of the timer. It repeats because Python drops an exception raised during garbage
+# collection.
 _REPEAT_SECONDS = 1.0
 
 
 def add_time_limit(parser: argparse.ArgumentParser) -> None:
-    text = "fail when the step takes longer (default: no limit; Ctrl-C ends it as well)"
+    text = "fail if the step takes longer (default: no limit)"
     parser.add_argument("--time-limit", type=seconds, metavar="SECONDS", help=text)
 
 
 def seconds(text: str) -> float:
-    """Parse a positive number of seconds, as the type of an option."""
+    """Parse a positive number of seconds (an argument type for argparse)."""
     try:
         value = float(text)
     except ValueError:
@@ -33,7 +34,9 @@ def seconds(text: str) -> float:
 
 @contextmanager
 def time_limit(limit: float | None) -> Generator[None]:
-    """Raise RuntimeFailure MG0604 in the context after `limit` seconds. Works only in the main thread of a process."""
+    """Return a context manager that raises RuntimeFailure MG0604 after `limit` seconds. It works only in the main
+    thread.
+    """
     if limit is None:
         yield
         return

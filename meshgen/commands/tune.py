@@ -1,6 +1,7 @@
-"""`meshgen tune OUT.mgx`: measure candidates of a module's kernels on a GPU, and put the best into the module.
+"""`meshgen tune OUT.mgx`: measure candidate variants of a module's kernels on a GPU, and put the fastest into the
+module.
 
-`--table` also stores them in a table, which `compile --tuning` reads.
+`--table` also stores the fastest tiles in a table, which `compile --tuning` reads.
 """
 
 from __future__ import annotations
@@ -24,19 +25,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("module", metavar="OUT.mgx", nargs="?", help="a module for this machine's first GPU")
     parser.add_argument("-o", "--output", metavar="FILE.mgx", help="output path (default: the module itself)")
     parser.add_argument(
-        "--table", metavar="FILE.json", help="a table that rows are put into, which compile --tuning reads"
+        "--table", metavar="FILE.json", help="add the results to this table, which compile --tuning reads"
     )
     parser.add_argument(
         "--seconds",
         type=seconds,
         default=300,
-        help="time after which no further kernel is measured; those with the most predicted time come first (default: %(default)s)",
+        help="seconds after which no further kernel is measured; kernels with the most predicted time come first (default: %(default)s)",
     )
     parser.add_argument(
         "--candidates",
         type=positive,
         default=16,
-        help="candidates to measure per kernel, the best predicted first (default: %(default)s)",
+        help="number of candidates to measure per kernel, the best predicted ones (default: %(default)s)",
     )
     parser.add_argument("--key", metavar="PEM", help="sign the module again with this private key")
     parser.add_argument(
@@ -50,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--merge",
         metavar="FILE.json",
         nargs="+",
-        help="instead of a module: write the rows of these tables to --table; of equal keys the row of more rounds, then the faster",
+        help="instead of a module: write the rows of these tables to --table; of rows with equal keys, the row measured in more rounds is kept, then the faster one",
     )
 
 

@@ -1,4 +1,4 @@
-"""`meshgen verify OUT.mgx --key PUBLIC`: check the entire file of a module, and its signature."""
+"""`meshgen verify OUT.mgx --key PUBLIC`: check the integrity of a module's file, and that the key has signed it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,12 @@ from meshgen.runtime.loading import load
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("module", metavar="OUT.mgx")
-    parser.add_argument("--key", metavar="PEM", required=True, help="the public key that must have signed it")
+    parser.add_argument(
+        "--key",
+        metavar="PEM",
+        required=True,
+        help="file with the public key of the private key that must have signed the module",
+    )
 
 
 def run(options: argparse.Namespace, output: Output) -> int:

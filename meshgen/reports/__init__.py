@@ -1,1 +1,3 @@
-"""Reports about a compiled program: records, tables, explanations, predictions, pictures and the HTML page."""
+"""Reports about a compiled program: JSON records, text tables, explanations, predictions, pictures and the HTML
+page.
+"""

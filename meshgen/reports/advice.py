@@ -1,8 +1,8 @@
 """Find annotation changes that make a step shorter or move fewer bytes, by planning the program again with each change.
 
 Candidates drop an annotation that causes collectives, or split a value that several devices compute redundantly. Each
-candidate is planned alone, so the promised figures are those of compiling with it. A drop is reported if fewer bytes
-move and the step gets no longer. A split is reported if the step gets shorter.
+candidate is planned without the other candidates, so the promised figures are what compiling with it predicts. A drop
+is reported if fewer bytes move and the step does not become slower. A split is reported if the step becomes faster.
 """
 
 from __future__ import annotations
@@ -24,13 +24,18 @@ from meshgen.reports.interface import Compiled
 from meshgen.reports.tables import Table, figure_text, table_of
 
 Plan = Callable[[Module, Options, Timing], Compiled]
-# chosen: this many changes, those with the largest possible saving, are planned even after SECONDS have passed
+# chosen: number of changes that are planned even after `SECONDS` have passed: those with the largest possible saving
 LEAST_TRIED = 8
-# chosen: seconds after which only the first LEAST_TRIED changes are still planned, so that `explain` stays interactive
+# chosen: seconds after which only the first `LEAST_TRIED` changes are still planned, so that `explain` stays
+# interactive
 SECONDS = 5.0
-MOST_SECONDS = 60.0  # chosen: seconds after which no further change is planned, even of the first LEAST_TRIED
-ENOUGH = 0.5  # chosen: a change that achieves this fraction of its largest possible saving ends the search in its group
-STRICT_DROPS, STRICT_SPLITS = 3, 2  # chosen: candidates that are planned for the hint of a refused gather
+# chosen: seconds after which no change is planned any more, not even one of the first `LEAST_TRIED`
+MOST_SECONDS = 60.0
+# chosen: a change that achieves this fraction of its largest possible saving ends the search in its group of exclusive
+# changes
+ENOUGH = 0.5
+# chosen: numbers of drop and split candidates that are planned for the hint of a gather that `strict` refuses
+STRICT_DROPS, STRICT_SPLITS = 3, 2
 
 
 def advise(
@@ -38,8 +43,8 @@ def advise(
 ) -> list[Advice]:
     """Return the annotation changes that improve the step, those with the shortest step first.
 
-    Changes that could save the most are planned first: eight if that takes at most a minute, more only within five
-    seconds.
+    Changes with the largest possible saving are planned first: eight within one minute, and more only within the first
+    five seconds.
 
     Args:
         plan: compiles a module to an executable, as `meshgen.api.plan_module` does.
@@ -55,9 +60,9 @@ def advise(
 
 
 def best_change(executable: Compiled, plan: Plan, numbers: Sequence[int]) -> str:
-    """Return a hint with the change that makes the step shortest, or "" if no change improves it.
+    """Return a hint that names the change which makes the step shortest, or "" if no change improves the step.
 
-    Only the candidates that could save the most time of the collectives with these `numbers` are planned.
+    Only the candidates that could save the most time of the collectives with the indices `numbers` are planned.
     """
     candidates: list[Change] = []
     for changes, max_candidates in ((splits, STRICT_SPLITS), (drops, STRICT_DROPS)):
@@ -73,7 +78,9 @@ def best_change(executable: Compiled, plan: Plan, numbers: Sequence[int]) -> str
 def _profitable_changes(
     executable: Compiled, plan: Plan, changes: Sequence[Change], progress: Progress | None = None
 ) -> list[Advice]:
-    """Plan each change and return the profitable ones: the best of each group, the shortest step first."""
+    """Plan each change and return the profitable changes: the best of each group, ordered by the resulting step
+    time.
+    """
     begin, before = time.monotonic(), figures_of(executable)
     best: dict[str, Advice] = {}
     finished_groups: set[str] = set()
@@ -90,7 +97,7 @@ def _profitable_changes(
         if before["step_seconds"] - _seconds_after(advice) > ENOUGH * change.seconds:
             finished_groups.add(change.group)
     ordered = sorted(best.values(), key=lambda entry: (_seconds_after(entry), entry.after["ring_bytes"]))
-    # Keep the first of several changes with equal figures.
+    # Keep only the first of several changes that result in equal figures.
     advice = {tuple(entry.after.values()): entry for entry in reversed(ordered)}
     return [entry for entry in ordered if advice[tuple(entry.after.values())] is entry]
 
@@ -100,16 +107,15 @@ def _seconds_after(advice: Advice) -> float:
 
 
 def _try_change(executable: Compiled, plan: Plan, change: Change, before: dict[str, float]) -> Advice | None:
-    """Plan the program with `change`.
-
-    Returns None if the change is not profitable or the program cannot be compiled with it.
+    """Plan the program with `change`, and return its advice, or None if it is not profitable or the program does not
+    compile.
     """
     module = change.program()
     if module is None:
         return None
     try:
         after = plan(module, replace(executable.options, strict=False), Timing())
-    except MeshgenError:  # the remaining annotations contradict the changed one
+    except MeshgenError:  # other annotations conflict with the sharding that results from the change
         return None
     now, tolerance = figures_of(after), DEFAULT.scheduling.same_step
     if change.kind in ("drop", "reorder"):
@@ -122,7 +128,7 @@ def _try_change(executable: Compiled, plan: Plan, change: Change, before: dict[s
 
 
 def advice_table(executable: Compiled, advice_list: Iterable[Advice]) -> Table:
-    """Return a table of the changes, with the figures of the step after each."""
+    """Return a table with a row per advised change: the change, and the figures of the step before and after it."""
     rows = [(advice.change, advice.instead, *_figure_texts(advice.after)) for advice in advice_list]
     now = ", ".join(f"{name} {text}" for name, text in zip(_NAMES, _figure_texts(figures_of(executable)), strict=True))
     title = f"Now: {now}. " + (

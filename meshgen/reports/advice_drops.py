@@ -1,4 +1,4 @@
-"""Candidate changes that drop an annotation which causes collectives."""
+"""Candidate changes that drop one annotation, which is the cause of collectives."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from meshgen.spec import Sharding
 
 
 def drops(executable: Compiled, numbers: Sequence[int] | None) -> Iterator[Change]:
-    """Yield a change for each annotation that causes one of the collectives.
+    """Yield, for each annotation that causes one of the collectives, the change that drops it.
 
     The possible saving of a change is the time of all collectives that the annotation causes.
 
@@ -39,7 +39,9 @@ def drops(executable: Compiled, numbers: Sequence[int] | None) -> Iterator[Chang
 
 @dataclass(frozen=True)
 class _Origin:
-    """An annotation with the text that reasons use for it, and its site in the propagation problem of one mesh."""
+    """An annotation that may be dropped: the text by which reasons refer to it, and its site in the propagation problem
+    of one mesh.
+    """
 
     text: str
     site: Site
@@ -48,7 +50,7 @@ class _Origin:
 
 
 def _seconds_by_annotation(executable: Compiled, numbers: Sequence[int] | None) -> dict[str, float]:
-    """Return the total seconds of the collectives that each annotation causes, on all meshes, by the annotation's text."""
+    """Map the text of each annotation to the total seconds of the collectives that it causes, on all meshes."""
     seconds_by_annotation: dict[str, float] = {}
     for collective in served(executable):
         if numbers is None or collective.number in numbers:
@@ -63,7 +65,7 @@ def _seconds_by_annotation(executable: Compiled, numbers: Sequence[int] | None) 
 
 
 def _find_origin(text: str, executable: Compiled) -> _Origin | None:
-    """Find the site, on any mesh, of the annotation that reasons call `text`."""
+    """Return the annotation that reasons call `text`, with its propagation site, from the first mesh that has it."""
     for part in executable.parts:
         solved = known_of(part).solved
         site = (
@@ -75,7 +77,9 @@ def _find_origin(text: str, executable: Compiled) -> _Origin | None:
 
 
 def _sharding_then(origin: _Origin, after: Compiled) -> tuple[str, str]:
-    """Return the sharding that the value has in the program `after` the change, as text and as a spec."""
+    """Return the sharding of the formerly annotated value in the compiled program `after`, as text and as a spec for
+    the command line.
+    """
     name = origin.site.value.name
     part = next((part for part in after.parts if part.mesh.name == origin.part.mesh.name), after)
     records = [record for record in known_of(part).values() if name and record["value"] == name]
@@ -88,7 +92,7 @@ def _annotation_texts(site: Site, solved: Solved) -> set[str]:
 
 
 def _drop_annotation(module: Module, origin: _Origin) -> Module | None:
-    """Return the program without the annotation. A mesh that the annotation names is kept.
+    """Return the program without the annotation, or only with its mesh if it names one.
 
     Returns None if the sharding comes from elsewhere, for example from an option of an op.
     """
@@ -117,7 +121,7 @@ def _without_annotation(annotations: Sequence[Annotation | None], index: int) ->
 
 
 def _mesh_only_annotation(annotation: Annotation | None) -> Annotation | None:
-    """Return an annotation that keeps only the mesh of `annotation`, or None if that names no mesh."""
+    """Return an annotation with only the mesh that `annotation` names, or None if it names no mesh."""
     if annotation is None or not annotation.sharding.mesh:
         return None
     rank = annotation.sharding.rank
@@ -126,7 +130,7 @@ def _mesh_only_annotation(annotation: Annotation | None) -> Annotation | None:
 
 
 def _without_sharding(graph: Graph, site: Site) -> Graph:
-    """Remove the sharding from the annotations that match `site` in location and sharding, but keep their mesh."""
+    """Remove the sharding, but not the mesh, from the annotations that have the location and the sharding of `site`."""
     nodes: list[Node] = []
     for node in graph.nodes:
         regions = tuple(_without_sharding(region, site) for region in node.regions)
@@ -144,5 +148,5 @@ def _without_sharding(graph: Graph, site: Site) -> Graph:
 
 
 def _same_sharding(left: Sharding, right: Sharding) -> bool:
-    """Whether two shardings are equal except for the mesh name, which is absent in the program of one mesh."""
+    """Whether two shardings are equal apart from the mesh name, which is empty in a program on one mesh."""
     return replace(left, mesh="") == replace(right, mesh="")

@@ -1,9 +1,9 @@
-"""Candidate changes that store the columns of a weight in another order, to avoid fetching rows of other devices.
+"""Candidate changes that reorder the stored columns of a weight, so that devices need not fetch slices of one another.
 
-A GEMM with a fused weight, whose columns are split over 4 devices, is sliced into 3 parts (q, k and v). Each part is to
-be split over the same devices, but a device has columns of one or two parts and needs a quarter of each. Nothing moves
-if the columns are stored so that each device's columns are a quarter of every part. No annotation expresses this: the
-program and the stored weight have to change.
+A GEMM with a fused weight, whose columns are split over 4 devices, is sliced into 3 parts (q, k and v). Each part
+should be split over the same devices, but a device has columns of one or two parts and needs a quarter of each. Nothing
+moves if the columns are stored so that each device's columns are a quarter of every part. No annotation expresses this:
+the program and the stored weight have to change.
 
     %h = dot_general %x, %w : [8,3072]     split [{}, {tp}]       %r = reshape %h : [8,4,3,256]
     %q = slice %h [0:8, 0:1024]                              ->   %q = reshape (slice %r [0:8, 0:4, 0:1, 0:256])
@@ -33,8 +33,8 @@ class _Cut:
     """A value that is sliced along a sharded dim into equal parts, each sharded over the same devices.
 
     Attributes:
-        slices: the nodes that slice the parts out, in order.
-        stored: the inputs whose elements would be stored in another order.
+        slices: the slice nodes that extract the parts, in the order of the parts.
+        stored: the program inputs, with the dim, that would be stored in another order.
     """
 
     value: Value
@@ -45,15 +45,15 @@ class _Cut:
 
     @property
     def sizes(self) -> tuple[int, int, int]:
-        """Return the number of parts, the number of devices, and the elements per part and device."""
+        """Return the number of parts, the number of devices, and the elements that each device has of each part."""
         parts = len(self.slices)
         return parts, self.devices, self.value.type.sizes[self.dim] // parts // self.devices
 
 
 def orders(executable: Compiled, numbers: Sequence[int] | None) -> Iterator[Change]:
-    """Yield a change for each group of equally sliced weights that stores them in another order.
+    """Yield, for each group of equally sliced weights, the change that reorders their stored columns.
 
-    The possible saving is the time of the row fetches that the present order needs.
+    The possible saving is the time of the collectives that the present order needs.
 
     Args:
         numbers: indices of the collectives to avoid; None for all.
@@ -69,10 +69,10 @@ def orders(executable: Compiled, numbers: Sequence[int] | None) -> Iterator[Chan
 
 
 def _fetch_seconds(part: Compiled, group: Sequence[_Cut], numbers: set[int] | None) -> float:
-    """Return the seconds of the row fetches for the slices of a group.
+    """Return the total seconds of the collectives that fetch the slices of a group.
 
     Args:
-        numbers: the collectives that count, by index; None for all.
+        numbers: indices of the collectives to add up; None for all.
     """
     places = {place_text(node.loc) for cut in group for node in cut.slices}
     rows = (row for index, row in enumerate(part.comms) if numbers is None or index in numbers)
@@ -91,7 +91,7 @@ def _cuts(graph: Graph, part: Compiled) -> Iterator[_Cut]:
 
 
 def _find_cut(value: Value, slices: Sequence[Node], producers: Mapping[Value, Node], part: Compiled) -> _Cut | None:
-    """Return the cut that `slices` make of a value.
+    """Describe how `slices` partition a value.
 
     Returns None unless the slices are equal, adjacent and equally sharded parts of a sharded dim.
     """
@@ -115,9 +115,9 @@ def _find_cut(value: Value, slices: Sequence[Node], producers: Mapping[Value, No
 
 
 def _stored_columns(column: Column, producers: Mapping[Value, Node]) -> list[Column] | None:
-    """Return the inputs whose element order along one dim determines the order of `column`.
+    """Return the program inputs, with the dim, whose stored order determines the element order of `column`.
 
-    Returns None if reordering one of them would also reorder another value.
+    Returns None if reordering one of these inputs would also reorder a value other than `column`.
     """
     value, dim = column
     if value not in producers:
@@ -169,7 +169,9 @@ def _change(executable: Compiled, group: Sequence[_Cut], seconds: float) -> Chan
 
 
 def _reorder_columns(module: Module, group: Sequence[_Cut]) -> Module | None:
-    """Return the program with each part sliced out of a reshaped value, so that a device reads its own elements only."""
+    """Return the program that reshapes the sliced value before slicing it, so that each device reads only elements that
+    it holds.
+    """
     cuts = {node.result.id: (cut, part_index) for cut in group for part_index, node in enumerate(cut.slices)}
     done: set[int] = set()
     graph = _reorder_graph(module.graph, cuts, done)

@@ -1,4 +1,5 @@
-"""Candidate changes that split the users of an all-reduced sum over its axes, so that a device needs only its part.
+"""Candidate changes that shard the users of an all_reduce over its mesh axes, so that a device needs only a shard of
+the sum.
 
     add %x, (all_reduce %d over tp)     annotated as split over tp: a reduce_scatter, and an all_gather where all rows
     are needed
@@ -22,12 +23,13 @@ from meshgen.reports.interface import Compiled
 from meshgen.reports.what_if import values_by_id
 from meshgen.spec import Sharding
 
-GROUPS = 4  # chosen: groups of all-reduces for which changes are proposed, those with the longest exposed time first
-DIMS = 2  # chosen: dims of a value that are proposed for the split, those with the largest local size first
+# chosen: number of all-reduce groups for which changes are proposed, those with the longest exposed time first
+GROUPS = 4
+DIMS = 2  # chosen: number of dims of a value for which a split is proposed, those with the largest local size first
 
 
 def scatters(executable: Compiled, numbers: Sequence[int] | None) -> Iterator[Change]:
-    """Yield annotations that shard the first users of all-reduced sums.
+    """Yield changes that annotate the first users of an all_reduce as sharded.
 
     The possible saving of a change is the exposed time of its group of all-reduces.
 
@@ -48,7 +50,9 @@ def scatters(executable: Compiled, numbers: Sequence[int] | None) -> Iterator[Ch
 def _changes_of_group(
     module: Module, group: Group, sums: Sequence[Served], entered: Mapping[int, Value]
 ) -> Iterator[Change]:
-    """Yield a change for each of the largest dims of the first value that is computed from the sums."""
+    """Yield, for the first value computed from the sums, a change per sharded dim, for the dims with the largest local
+    size.
+    """
     mesh, has_several_meshes = sums[0].part.mesh, bool(sums[0].mesh)
     first_results = [edge.users[0] for collective in sums for edge in collective.edges if edge.users]
     values = [entered[value.id] for value in dict.fromkeys(first_results) if value.id in entered]
@@ -64,7 +68,9 @@ def _changes_of_group(
 
 
 def _further_shardings(value: Value, axes: tuple[str, ...], mesh: Mesh) -> list[Sharding]:
-    """Return shardings of `value` that also shard one more dim evenly over `axes`, the largest local dim first."""
+    """Return the shardings that split one more dim of `value` evenly over `axes`, the dim with the largest local size
+    first.
+    """
     sharding, tiles = split_along(value, mesh)
     if {*axes} & {*sharding.used_axes}:
         return []

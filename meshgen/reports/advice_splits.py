@@ -1,4 +1,6 @@
-"""Candidate changes that annotate redundantly computed values, so that the mesh axes which repeat the work split it."""
+"""Candidate changes that annotate a redundantly computed value as split over the mesh axes whose devices repeat its
+computation.
+"""
 
 from __future__ import annotations
 
@@ -17,18 +19,19 @@ from meshgen.reports.repeated import Repeated, repeated_work
 from meshgen.reports.what_if import values_by_id
 from meshgen.spec import Sharding
 
-GROUPS = 6  # chosen: groups of equal ops that are proposed, those with the largest possible saving first
-SPLITS = 3  # chosen: shardings that are proposed per group, those that split the largest dims first
+# chosen: number of groups of equal ops for which changes are proposed, those with the largest possible saving first
+GROUPS = 6
+SPLITS = 3  # chosen: number of shardings proposed per group, those that split the largest dims first
 
 
 def splits(executable: Compiled, numbers: Sequence[int] | None) -> Iterator[Change]:
-    """Yield annotations that shard the results of ops which several devices compute redundantly.
+    """Yield changes that annotate the results of redundantly computed ops as sharded.
 
-    The possible saving is the time of the repeated work and of the gathers for it. Equal ops, such as those of repeated
-    layers, are annotated together.
+    The possible saving is the time of the redundant work and of the gathers of its operands. Equal ops, such as those
+    of repeated layers, are annotated together.
 
     Args:
-        numbers: indices of collectives; only ops that these gather operands for are proposed. None for all ops.
+        numbers: indices of gathers; only ops whose operands they gather are proposed. None for all ops.
     """
     module = executable.stages["import"]
     entered = values_by_id(module.graph)
@@ -45,10 +48,10 @@ def splits(executable: Compiled, numbers: Sequence[int] | None) -> Iterator[Chan
 
 
 def _gather_seconds_by_value(part: Compiled, numbers: set[int] | None) -> dict[int, float]:
-    """Map the id of each value that operands are gathered for to the seconds of the gathers.
+    """Map the id of each result to the total seconds of the gathers of its op's operands.
 
     Args:
-        numbers: indices of the collectives that count; None for all.
+        numbers: indices of the gathers to add up; None for all.
     """
     seconds_by_id: dict[int, float] = {}
     for gather in gathers(part):
@@ -62,7 +65,9 @@ def _result_ids(repeated: Repeated) -> set[int]:
 
 
 def _possible_saving(repeated: Repeated, part: Compiled, gathered: dict[int, float]) -> float:
-    """Return the time that a step could save: that of the repeated work and of the gathers for it."""
+    """Return the seconds that sharding the op could save at most: its redundant work, and the gathers of its
+    operands.
+    """
     device, node = device_of(predicted_on(part.options.target, None, part.mesh)[0]), repeated.nodes[0]
     is_contraction = node.op in CONTRACTIONS
     rate = device.peaks.get(multiplied_as(node), device.vector_flops) if is_contraction else device.vector_flops
@@ -74,7 +79,8 @@ def _possible_saving(repeated: Repeated, part: Compiled, gathered: dict[int, flo
 
 
 def _candidate_shardings(repeated: Repeated, mesh: Mesh) -> list[Sharding]:
-    """Return shardings of the value that also use the idle axes, those on the dims with the largest local sizes first.
+    """Return shardings of the redundant value that also use its idle mesh axes, ordered by the local size of the split
+    dims.
 
     All idle axes go to one dim, or two idle axes go to two dims.
     """

@@ -1,4 +1,4 @@
-"""Merge reasons that differ only in value names, line numbers and layer numbers, for tables with repeated layers.
+"""Merge reason texts that differ only in value names, line numbers and layer numbers, for tables with repeated layers.
 
 dot_general '39' (model.py:11 in layer_0/mlp) gives [{}, {}] partial sum(tp) dot_general '80' (model.py:11 in
 layer_1/mlp) gives [{}, {}] partial sum(tp) -> dot_general '*' (model.py:11 in layer_*/mlp) gives [{}, {}] partial
@@ -10,22 +10,22 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-# Matches names of values and source locations. Numbers elsewhere are sizes, which distinguish rows.
+# Matches value names and source locations. Other numbers are sizes, which keep rows of a table apart.
 _NAMED = re.compile(r"'[^']*'|`[^`]*`|%[^\s;,)]+|\([^()\s]+:\d+(?: in (?:[^()]|\([^()]*\))+)?\)")
 _OTHERS = re.compile(r"; \d+ other choices? would move more")
 _NUMBER = re.compile(r"(\d+)")
 
 
 def skeleton(reason: str) -> str:
-    """Return the reason with a star for each number in a name or location.
+    """Replace each number in a name or location of the reason text by a star.
 
-    Reasons of repeated layers have equal skeletons.
+    The reasons for repeated layers have equal skeletons.
     """
     return _NAMED.sub(lambda match: _NUMBER.sub("*", match[0]), _OTHERS.sub("", reason))
 
 
 def joined(reasons: Sequence[str]) -> str:
-    """Merge reasons of one skeleton into one text, with a star where their numbers differ."""
+    """Merge reasons with the same skeleton into one text, with a star for each number that differs."""
     if len({*reasons}) == 1:
         return reasons[0]
     rows = [_NUMBER.split(_OTHERS.sub("", reason)) for reason in reasons]
@@ -33,9 +33,9 @@ def joined(reasons: Sequence[str]) -> str:
 
 
 def said_once(reason: str) -> str:
-    """Return a reason that was merged from several with each sentence once.
+    """Remove repeated clauses from a reason that was joined from several reasons by `; and`.
 
-    First clauses with equal skeletons are counted, and the clauses after them are not repeated.
+    The first clauses with equal skeletons become one clause with a count. Each later clause is kept once.
 
         slice (m.py:3) needs rows; x splits dim 0; and slice (m.py:4) needs rows; x splits dim 0 [2 in one]
             -> 2 x slice (m.py:3) needs rows; x splits dim 0 [2 in one]

@@ -1,8 +1,8 @@
 """Report annotations inside a program that the optimized program does not follow.
 
-Propagation and materialization follow required annotations exactly. The optimizer may find that no device reads more of
-such a value than its own shard, and drops the collective and the slice that produced the annotated sharding. Each such
-annotation is reported, also hints.
+Propagation and materialization follow required annotations exactly. But if every device reads only its shard of the
+annotated value, the optimizer drops the collective that produced the annotated sharding. The annotations of such values
+are reported, whether they are required or hints.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ class UnfollowedAnnotation:
 
 
 def unfollowed_annotations(executable: Compiled) -> list[UnfollowedAnnotation]:
-    """Return the annotations on one mesh that propagation granted but no value of the optimized program follows."""
+    """Return the annotations on one mesh that propagation followed, but that no value of the optimized program has."""
     return [_unfollowed_annotation(node, why) for _, node, why in _unfollowed(executable)]
 
 
 def unmade_values(executable: Compiled, planned: Graph) -> dict[Value, str]:
-    """Return a message for each annotated value that is not computed with its annotated sharding.
+    """Map each annotated value that is not computed with the annotated sharding to a message.
 
     Args:
         planned: the graph after propagation.
@@ -72,9 +72,8 @@ _NOT_NEEDED = (
 
 
 def _is_granted(node: Node, executable: Compiled) -> bool:
-    """Whether propagation followed an annotation.
-
-    Overridden hints are reported elsewhere, with the cost of following them.
+    """Whether propagation followed an annotation. Overridden hints are reported by `hints_that_lost`, with their
+    cost.
     """
     annotated, granted = node.attrs.sharding, node.sharding
     assert granted is not None, "every node has a sharding after propagation"
@@ -92,7 +91,9 @@ def _unfollowed_annotation(node: Node, why: str) -> UnfollowedAnnotation:
 
 @dataclass(frozen=True)
 class OtherUse:
-    """A use that reads a value with another sharding than required for its users, because two requirements conflict."""
+    """A use with another sharding than an annotation requires for all users of the value, because two annotations
+    conflict.
+    """
 
     value: str
     asked: str
@@ -106,7 +107,7 @@ class OtherUse:
 
 
 def other_uses(solved: Solved) -> Iterator[OtherUse]:
-    """Yield the uses that violate an annotation required for them, in program order."""
+    """Yield the uses whose sharding violates an annotation that is required for the value's users, in program order."""
     for value, (producer, _), uses in edges_of(solved.sites):
         for user_index, operand in uses:
             user = solved.sites[user_index]

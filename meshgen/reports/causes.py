@@ -1,4 +1,7 @@
-"""Group collectives by cause. Those that layers, loop iterations and parameters repeat form one group with sums."""
+"""Group collectives by cause, for summaries.
+
+Collectives that repeat over layers, loop iterations or parameters form one group, with total bytes and seconds.
+"""
 
 from __future__ import annotations
 
@@ -21,14 +24,15 @@ _NUMBER = re.compile(r"\d+")
 
 @dataclass(frozen=True)
 class Group:
-    """Collectives of one kind, over the same axes, for the same reason. Bytes and seconds are sums per device and step.
+    """Collectives of one kind, over the same axes, for the same reason. Bytes and seconds are totals per device and
+    step.
 
     Attributes:
         numbers: indices of the collectives in execution order.
-        way: "over" the axes, or "to" or "from" the mesh at the other end of a transfer.
+        way: "over tp" for a collective over axis `tp`; "to @b" or "from @b" for a transfer to or from mesh `b`.
         operands: the distinct operand types, those that move the most bytes first.
         scope: the user's name for the part of the program, `layer_*/attn`; empty if unnamed.
-        places: source locations, those that move the most bytes first.
+        places: source locations of the collectives, ordered by the bytes moved.
     """
 
     numbers: tuple[int, ...]
@@ -49,9 +53,9 @@ class Group:
 
     @property
     def title(self) -> str:
-        """Return, for example, `64 x all_reduce sum over tp, layer_*/attn`.
+        """Return the group as a title, such as `64 x all_reduce sum over tp, layer_*/attn`.
 
-        The count is the number of executions per step. It is omitted in a branch whose time does not count.
+        The count is the number of executions per step. It is omitted if the cost model does not count the branch.
         """
         kind = " ".join(filter(None, (self.kind, self.reduction)))
         there = f" on @{self.mesh}" if self.mesh else ""
@@ -65,7 +69,7 @@ class Group:
 
     @property
     def figures(self) -> str:
-        """Return, for example, `1.61 GB, 2.7 ms, 1.3 ms of it not hidden`."""
+        """Return the bytes, time and exposed time of the group, such as `1.61 GB, 2.7 ms, 1.3 ms of it not hidden`."""
         if self.exposed_seconds < 1e-12:
             share = "hidden"
         elif self.exposed_seconds > 0.999 * self.seconds:
@@ -75,7 +79,7 @@ class Group:
         return f"{bytes_text(self.ring_bytes)}, {seconds_text(self.seconds)}, {share}"
 
     def record(self) -> dict[str, Any]:
-        """Return the group as plain values, for `--json` and the HTML page."""
+        """Return the group as a JSON-serializable dict, for `--json` and the HTML page."""
         return asdict(self) | {"title": self.title, "figures": self.figures, "shown": numbers_text(self.numbers)}
 
 
@@ -94,7 +98,7 @@ def groups_of(executable: Compiled, selection: Filter = ALL) -> list[Group]:
 
 
 def _group_key(collective: Served, sentence: str) -> tuple[object, ...]:
-    """Return the key that collectives of one group share."""
+    """Return the key by which collectives are grouped."""
     row, (scope, backward) = collective.row, collective.scope
     kind = (collective.mesh, row.kind, row.reduction, row.axes, row.peer)
     lines = tuple(_PYTHON_LINE.findall(sentence))

@@ -1,4 +1,6 @@
-"""Draw the timeline of a step as text: a row per stream, a column per time slice, and the longest launches by name."""
+"""Draw the timeline of a step as text: a row per stream, a column per time slice, and the names of the longest
+launches.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +12,8 @@ from meshgen.reports.page.timeline import streams
 from meshgen.reports.tables import WIDTH, seconds_text
 from meshgen.runtime.plan import Item
 
-_SHADES = " ░▒▓█"  # share of a time slice that is busy: none, some, half, most, all
-_LONGEST = 5  # chosen: launches that are listed by name, so that the timeline fits a terminal
+_SHADES = " ░▒▓█"  # shades for the fraction of a time slice in which the stream is busy: none, some, half, most, all
+_LONGEST = 5  # chosen: number of launches listed by name, so that the timeline fits a terminal
 
 
 def timeline_text(executable: Compiled, width: int = WIDTH) -> str:
@@ -33,14 +35,16 @@ def _launch_line(start: float, _: float, item: Item) -> str:
 
 
 def _axis(step: float, columns: int) -> str:
-    """Return the line with the times at the start, the middle and the end of the step."""
+    """Return the time axis as a line of text: the times at the start, the middle and the end of the step."""
     half = columns // 2
     middle, end = seconds_text(step / 2), seconds_text(step)
     return f"{'0':{half}}{middle}".ljust(columns - len(end)) + end
 
 
 def _bar(spans: Sequence[tuple[float, float]], step: float, columns: int) -> str:
-    """Return a character per column that shades the busy share of its time slice."""
+    """Return a row of characters, one per time slice, each shaded by the fraction of the slice in which the stream is
+    busy.
+    """
     if not step:
         return ""
     busy = [0.0] * columns

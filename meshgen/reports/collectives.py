@@ -1,7 +1,7 @@
-"""Explain a collective: the values that it reshards, the annotations that put its axes there, and the alternatives.
+"""Explain a collective: the values that it reshards, the annotations that caused their shardings, and the alternatives.
 
-A reshard edge connects a value to its uses with another sharding. A collective carries the numbers of its reshard edges
-in the program of stage `materialize`.
+A reshard edge connects a value to the uses that need it with another sharding. Each collective stores the numbers of
+its reshard edges in the program of stage `materialize`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from meshgen.sharding.propagation.rejected import rejected
 from meshgen.sharding.propagation.sites import Site
 from meshgen.sharding.reshard.plan import other_plans
 
-SHOWN_REJECTED = 6  # chosen: rejected alternatives that the text of one collective shows
+SHOWN_REJECTED = 6  # chosen: number of rejected alternatives shown in the text about one collective
 
 
 @dataclass(frozen=True)
@@ -43,28 +43,36 @@ class Served:
     part: Compiled
 
     def chains(self, *values: Value) -> list[tuple[str, Chain]]:
-        """Return the chains of reasons that lead to the collective's axes on `values`, each with the name of its value."""
+        """Return why `values` are sharded over the collective's axes: for each value its name and a chain of
+        reasons.
+        """
         return chains_to(self.part, values, self.row.axes)
 
     def sites(self) -> list[Site]:
-        """Return the propagation sites of the ops on the source lines of the collective and of its reshard edges."""
+        """Return the sites in the propagation problem for ops on the source lines of the collective or its reshard
+        edges.
+        """
         lines = {place.line for edge in self.edges for place in edge.places} or {self.row.line}
         solved = solved_of(self.part)
         sites = (site for site in (solved.sites if solved else ()) if site.node.op not in PSEUDO_OPS)
         return [site for site in sites if site.node.loc and site.node.loc.line in lines]
 
     def values(self) -> list[Value]:
-        """Return the values that the collective reshards, or the operands of the ops on its line if none is recorded."""
+        """Return the values that the collective reshards. Without reshard edges, return the operands of the ops on its
+        line.
+        """
         return [edge.value for edge in self.edges] or [value for site in self.sites() for value in site.node.operands]
 
     @property
     def scope(self) -> tuple[str, bool]:
-        """Return the user's name for the part of the program, and whether it is the backward pass."""
+        """Return the user's name for the part of the program that the collective is in, and whether that is the
+        backward pass.
+        """
         scopes = (place.scope for edge in self.edges for place in edge.places[::-1] if place.scope)
         return plain_scope(next(scopes, self.row.source.partition(" in ")[2]))
 
     def is_about(self, subject: str | int) -> bool:
-        """Whether the collective concerns `subject`: a source line, a scope or a value name.
+        """Whether the collective concerns `subject`, which is a source line, a scope or a value name.
 
         A name matches the values that the collective moves and the results of the ops that use them.
         """
@@ -77,7 +85,7 @@ class Served:
 
 
 def served(executable: Compiled) -> list[Served]:
-    """Return the collectives of a step, of all meshes."""
+    """Return the collectives of a step on all meshes, each with its reshard edges."""
     has_several_meshes = len(executable.parts) > 1
     if has_several_meshes:
         link_parts(executable.parts)
@@ -90,7 +98,9 @@ def served(executable: Compiled) -> list[Served]:
 
 
 def plain_scope(scope: str) -> tuple[str, bool]:
-    """Strip what JAX adds to the name of a scope. Returns the plain name and whether it belongs to the backward pass."""
+    """Strip the wrappers that JAX adds to a scope name, such as `jvp(...)`. Returns the plain name, and whether the
+    scope is in the backward pass.
+    """
     parts = re.sub(r"transpose\(([^()]*)\)", r"\1", scope).removeprefix("transpose").strip("/").split("/")
     is_backward = "transpose" in scope
     # JAX names the scope of an einsum after its subscripts
@@ -98,10 +108,10 @@ def plain_scope(scope: str) -> tuple[str, bool]:
 
 
 def explained(collective: Served, *, weighed: bool = True) -> dict[str, Any]:
-    """Return a collective with its reasons as plain values.
+    """Return a collective with the reasons for it as a JSON-serializable dict.
 
     Args:
-        weighed: also include the rejected alternatives.
+        weighed: include the rejected alternatives, too.
     """
     row, solved = collective.row, solved_of(collective.part)
     sites = collective.sites() if weighed else ()
@@ -119,7 +129,9 @@ def explained(collective: Served, *, weighed: bool = True) -> dict[str, Any]:
 
 
 def _edge_record(edge: Edge, collective: Served) -> dict[str, Any]:
-    """Return a reshard edge with the chains of reasons for the value and its uses, and the alternative reshard plans."""
+    """Return a reshard edge as a record: the chains of reasons for the value and its uses, and the alternative reshard
+    plans.
+    """
     solved = solved_of(collective.part)
     mesh = solved.module.mesh if solved else collective.part.mesh
     return {
@@ -137,7 +149,9 @@ def _edge_record(edge: Edge, collective: Served) -> dict[str, Any]:
 
 
 def collective_text(record: dict[str, Any]) -> str:
-    """Render the record of a collective: its cost, then each reshard edge with its chains of reasons and alternatives."""
+    """Render the record of a collective as text: its cost, then each reshard edge with its chains of reasons and
+    alternatives.
+    """
     kind = " ".join(filter(None, (record["kind"], record["reduction"])))
     where = f"  at {record['source']}" if record["source"] else ""
     takes = f"{seconds_text(record['seconds'])}, {seconds_text(record['hidden_seconds'])} of it hidden"
@@ -154,7 +168,9 @@ def collective_text(record: dict[str, Any]) -> str:
 
 
 def _crossing_lines(record: dict[str, Any]) -> list[str]:
-    """Return the lines that describe a transfer between meshes: its shardings and the rejected pairs of shardings."""
+    """Return the lines about a transfer between meshes: its shardings on both meshes, and the rejected pairs of
+    shardings.
+    """
     lines = [
         f"it is made as {record['made']}, crosses from {record['source']} to {record['target']}, and is used as {record['wanted']}"
     ]
@@ -166,7 +182,7 @@ def _crossing_lines(record: dict[str, Any]) -> list[str]:
 
 
 def _edge_lines(edge: dict[str, Any]) -> list[str]:
-    why = edge["why"].partition("; ")[0]  # the clauses after the first repeat the ends of the chains of reasons
+    why = edge["why"].partition("; ")[0]  # the later clauses repeat the ends of the chains of reasons
     alternatives = [
         f"instead: {', '.join(plan['steps'])}: {bytes_text(plan['ring_bytes'])}, {seconds_text(plan['seconds'])}"
         for plan in edge["alternatives"]
@@ -189,7 +205,7 @@ def _rejected_lines(records: Sequence[dict[str, Any]]) -> Iterator[str]:
 
 
 def _note(record: dict[str, Any]) -> str:
-    """Return the note that a pass appended to the reason in brackets, or "" if there is none.
+    """Return the note in brackets at the end of the reason, which a pass appended, or "" if there is none.
 
     A closing bracket that belongs to a sharding is not a note.
     """
@@ -198,7 +214,9 @@ def _note(record: dict[str, Any]) -> str:
 
 
 def _axes_text(record: dict[str, Any]) -> str:
-    """Return the mesh, if there are several, and the mesh axes or, for a transfer, the other mesh."""
+    """Return where the collective runs: its mesh (if there are several), and its axes, or the other mesh of a
+    transfer.
+    """
     there = f" on @{record['mesh']}" if "mesh" in record else ""
     if peer := record.get("peer"):
         return f"{there} {'to' if record['kind'] == 'transfer_send' else 'from'} @{peer}"

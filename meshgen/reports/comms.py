@@ -1,4 +1,4 @@
-"""The collectives of a compiled program as plain records and as a table.
+"""The collectives of a compiled program, as JSON records and as a table.
 
 Records are derived from the schedule that the runtime executes, so a report cannot disagree with it.
 """
@@ -22,10 +22,8 @@ from meshgen.runtime.plan import Launched, Schedule
 
 
 class Collective(NamedTuple):
-    """One collective of a schedule. Bytes are per device, and bytes and seconds are per execution.
-
-    `times` is the number of executions per step: 0 in a branch whose time does not count (`runs_of` in
-    `runtime/plan.py`).
+    """One collective of a schedule. Bytes are per device and execution, seconds per execution. `times` is the number of
+    executions per step. It is 0 in a branch that the cost model does not count (`runs_of` in `runtime/plan.py`).
     """
 
     kind: str
@@ -42,22 +40,26 @@ class Collective(NamedTuple):
     seconds: float
     hidden_seconds: float
     exposed_seconds: float
-    mesh: str = ""  # the mesh whose devices run it; empty unless the program has several meshes
-    peer: str = ""  # the mesh at the other end of a transfer
+    mesh: str = ""  # the mesh whose devices run the collective; empty unless the program has several meshes
+    peer: str = ""  # the other mesh of a transfer between meshes
     channel: int = -1
-    edges: tuple[int, ...] = ()  # numbers of its reshard edges in the program of stage `materialize`
-    operands: int = 1  # more than one for a group call, whose `shape` is the total element count
+    edges: tuple[int, ...] = ()  # numbers of the collective's reshard edges in the program of stage `materialize`
+    operands: int = 1  # number of operands; above 1 for a group call, whose `shape` is the total element count
 
     @property
     def way(self) -> str:
-        """Return "over" and the axes, or "to" or "from" and the mesh at the other end of a transfer."""
+        """Return "over tp" for a collective over axis `tp`, or "to @b" or "from @b" for a transfer to or from mesh
+        `b`.
+        """
         if not self.peer:
             return f"over {', '.join(self.axes)}"
         return f"{'to' if self.kind == 'transfer_send' else 'from'} @{self.peer}"
 
     @property
     def operand(self) -> str:
-        """Return the operand type, such as `f32[4,8]`, or `f32[96] in 3` for a group call with three operands."""
+        """Return the operand type, such as `f32[4,8]`, or `f32[96] in 3` for a grouped collective with three
+        operands.
+        """
         return f"{self.dtype}[{','.join(map(str, self.shape))}]{f' in {self.operands}' if self.operands > 1 else ''}"
 
     @property
@@ -67,7 +69,7 @@ class Collective(NamedTuple):
 
 
 class Total(NamedTuple):
-    """Sums over all executions of collectives in a step: their count, bytes per device, and seconds."""
+    """Totals of several collectives over one step: the number of executions, bytes per device, and seconds."""
 
     times: int
     ring_bytes: int
@@ -77,7 +79,7 @@ class Total(NamedTuple):
 
 
 def total_of(rows: Iterable[Collective]) -> Total:
-    """Sum over all executions of `rows` in a step."""
+    """Return the totals of `rows` over all executions in a step."""
     rows = list(rows)
     return Total(
         times=sum(row.times for row in rows),
@@ -105,7 +107,9 @@ class Comms(Sequence[Collective]):
 
     @property
     def counts(self) -> dict[str, int]:
-        """Return the number of executions per step by kind, without kinds that never run."""
+        """Return the number of executions per step of each kind of collective, without kinds that are never
+        executed.
+        """
         table: Counter[str] = Counter()
         for row in self.rows:
             table[row.kind] += row.times
@@ -115,22 +119,26 @@ class Comms(Sequence[Collective]):
     def runs(self) -> int:
         """Return the number of collectives executed per step, the sum of `counts`.
 
-        `len` is the number of collectives in the schedule, where a loop body counts once.
+        In contrast, `len` is the number of collectives in the schedule, where a collective in a loop body counts once.
         """
         return sum(row.times for row in self.rows)
 
     @property
     def in_schedule(self) -> str:
-        """Return, for example, ` (29 in the schedule)`, or "" if that number equals `runs`."""
+        """Return the number of scheduled collectives as a suffix, ` (29 in the schedule)`, or "" if it equals
+        `runs`.
+        """
         return "" if self.runs == len(self) else f" ({len(self)} in the schedule)"
 
     def count(self, value: Any) -> int:
-        """Return the number of executions per step of one kind, as in `comms.count("all_gather")`."""
+        """Return the number of executions per step of one kind of collective, as in `comms.count("all_gather")`."""
         return self.counts.get(str(value), 0)
 
     @property
     def ring_bytes(self) -> int:
-        """Return the bytes per device and step in the ring model; with several meshes, of the mesh that moves the most."""
+        """Return the bytes that a device sends per step in the ring model. With several meshes, it is the maximum over
+        the meshes.
+        """
         meshes = dict.fromkeys(row.mesh for row in self.rows)
         return max((sum(r.ring_bytes * r.times for r in self.rows if r.mesh == mesh) for mesh in meshes), default=0)
 
@@ -142,7 +150,7 @@ class Comms(Sequence[Collective]):
 
 
 def comms_of(plan: Schedule, mesh: Mesh) -> Comms:
-    """Return the collectives of a schedule."""
+    """Return the collectives of a schedule as records. `mesh` is the mesh that runs them."""
     return Comms(tuple(_collective(launch, mesh) for launch in plan.launches() if launch.item.is_collective))
 
 
@@ -181,12 +189,12 @@ def _collective(launched: Launched, mesh: Mesh) -> Collective:
 
 
 def collective_records(comms: Comms) -> list[dict[str, Any]]:
-    """Return the records of all collectives as plain values."""
+    """Return the records of all collectives as JSON-serializable dicts."""
     return [collective_record(row) for row in comms]
 
 
 def collective_record(row: Collective) -> dict[str, Any]:
-    """Return a record as plain values. Empty fields that only programs on several meshes use are left out."""
+    """Return a collective as a JSON-serializable dict, without fields for several meshes that are empty."""
     absent = {"mesh": "", "peer": "", "channel": -1}
     return {name: value for name, value in row._asdict().items() if name not in absent or value != absent[name]}
 
@@ -194,7 +202,7 @@ def collective_record(row: Collective) -> dict[str, Any]:
 def comms_table(comms: Comms, first: int = 0) -> Table:
     """Return a table of the collectives, numbered from `first` on.
 
-    Equal collectives, as of loop iterations or repeated layers, share a row with their sums.
+    Equal collectives, such as those of loop iterations or repeated layers, share a row with totals.
     """
     alike: dict[tuple[str, ...], dict[int, Collective]] = {}
     for index, row in enumerate(comms, first):
@@ -210,7 +218,9 @@ def comms_table(comms: Comms, first: int = 0) -> Table:
 
 
 def _comms_words(row: Collective) -> tuple[str, ...]:
-    """Return the table cells for the kind, the axes or other mesh, the operand, and its bytes."""
+    """Return the table cells of a collective: its kind, its axes or other mesh, its operand, and the operand's
+    bytes.
+    """
     return (
         row.kind + (f" {row.reduction}" if row.reduction else "") + (f" on @{row.mesh}" if row.mesh else ""),
         ",".join(row.axes) or (row.way if row.peer else ""),

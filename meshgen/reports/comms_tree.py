@@ -1,4 +1,6 @@
-"""Show collectives as a tree: the op that needs a value, how the value is resharded, and the collectives that do so."""
+"""Show collectives as a tree: the op that needs a value, the reshard of the value, and the collectives of that
+reshard.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ from meshgen.reports.tables import bytes_text
 class Branch:
     """An operand of an op with the collectives that reshard it.
 
-    `edge` describes the reshard. It is empty for rows that the partitioner fetches for the op itself.
+    `edge` describes the reshard. It is empty if the partitioner inserted the collectives for the op itself.
     """
 
     edge: str
@@ -29,9 +31,8 @@ class Branch:
 
 @dataclass(frozen=True)
 class Root:
-    """An op or an output with the collectives that run for it.
-
-    A collective that serves several ops is counted fully at each.
+    """An op or an output with the collectives that it needs. A collective that several ops need is counted in full for
+    each.
     """
 
     op: str
@@ -41,7 +42,7 @@ class Root:
     edges: tuple[Branch, ...]
 
     def record(self) -> dict[str, Any]:
-        """Return the fields as plain values, for `--json`."""
+        """Return the fields as a JSON-serializable dict, for `--json`."""
         return asdict(self)
 
 
@@ -57,7 +58,7 @@ def comms_tree(executable: Compiled) -> list[Root]:
 def _branches(collective: Served) -> list[tuple[str, str, str]]:
     """Return for each reshard edge of a collective the op that uses the value, its source location, and the edge."""
     row = collective.row
-    if not collective.edges:  # the reason of the collective names its op
+    if not collective.edges:  # a collective without reshard edges names its op in its reason
         crossing = row.why if row.kind.startswith("transfer_") else ""
         return [(row.why.partition(" needs ")[0] if " needs " in row.why else row.kind, row.source, crossing)]
     return [(*_first_use(edge), _edge_text(edge)) for edge in collective.edges]
@@ -95,7 +96,7 @@ def _root(op: str, source: str, branches: Mapping[str, list[int]], comms: Comms)
 
 
 def tree_text(roots: Iterable[Root], comms: Comms) -> str:
-    """Render the tree as text."""
+    """Render the tree of collectives as text."""
     lines: list[str] = []
     for root in roots:
         counts = ", ".join(f"{count} {kind}" for kind, count in root.counts.items())
@@ -111,7 +112,7 @@ def tree_text(roots: Iterable[Root], comms: Comms) -> str:
 
 
 def _collective_lines(numbers: Iterable[int], comms: Comms) -> Iterable[str]:
-    """Yield a line per kind and axes. Collectives of the iterations of a loop share a line."""
+    """Yield a line for each pair of kind and axes. The iterations of a loop share a line."""
     numbers_by_text: dict[str, list[int]] = {}
     for index in numbers:
         row: Collective = comms[index]

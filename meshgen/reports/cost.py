@@ -14,7 +14,7 @@ from meshgen.runtime.plan import Item, Schedule
 
 
 class Shorter(NamedTuple):
-    """The figures of a shorter step that needs more memory."""
+    """The time and memory of a schedule that is faster but exceeds the memory limit."""
 
     step_seconds: float
     memory_bytes: int
@@ -25,11 +25,11 @@ class Cost:
     """The predicted work, traffic and time of one step on one device.
 
     Attributes:
-        redundant_flops: those `flops` that repeat work of other devices; None for a program that was written per
+        redundant_flops: the part of `flops` that other devices compute, too; None for a program that was written per
             device.
         serial_seconds: length of the step without overlap.
-        communication_seconds: time of collectives, part of which overlap hides under kernels.
-        shorter: the step without a memory limit, or None if that is not shorter.
+        communication_seconds: total time of the collectives, including the part that overlaps with kernels.
+        shorter: the step without a memory limit, or None if the limit does not make the step longer.
     """
 
     flops: float
@@ -53,19 +53,19 @@ class Cost:
         return render(cost_table(self))
 
     def _repr_html_(self) -> str:
-        """Return the table as HTML, for notebooks."""
+        """Return the cost table as HTML, for notebooks."""
         return render(cost_table(self), html=True)
 
 
 def cost_of(plan: Schedule, comms: Comms, flops: Mapping[str, float], redundant_flops: float | None = None,
             unlimited: Schedule | None = None) -> Cost:  # fmt: skip
-    """Sum up the cost of a step.
+    """Return the predicted cost of a step.
 
     Args:
-        flops: per kernel.
-        redundant_flops: counted before partitioning. Kernels may skip some of that work, so it is capped by the
-            kernels' flops.
-        unlimited: the schedule without a memory limit.
+        flops: floating-point operations by kernel.
+        redundant_flops: counted before partitioning, and capped by the total of `flops`, since kernels may skip some of
+            that work.
+        unlimited: the schedule that was made without a memory limit.
     """
     launches = [launch for launch in plan.launches() if launch.item.kernel]
     total = sum(flops[launch.item.kernel] * launch.times for launch in launches)
@@ -85,7 +85,7 @@ def cost_of(plan: Schedule, comms: Comms, flops: Mapping[str, float], redundant_
 
 
 def _serial_seconds(plan: Schedule) -> float:
-    """Return the seconds that the items take one after the other, including the items of regions."""
+    """Return the total seconds of all items of a schedule, including the items of regions, as if none overlapped."""
     overlapped = sum(item.seconds for item in plan.items)
     runs = (run for item in plan.items for run in item.runs)
     return overlapped + sum((_serial_seconds(region) - region.step_seconds) * times for region, times in runs)
@@ -98,7 +98,9 @@ def _shorter(plan: Schedule, unlimited: Schedule | None) -> Shorter | None:
 
 
 def launch_bytes(item: Item, plan: Schedule) -> int:
-    """Return the device memory that the kernel of an item reads and writes, or 0 if the item launches none."""
+    """Return the bytes of device memory that the kernel of `item` reads and writes, or 0 if `item` launches no
+    kernel.
+    """
     return kernel_bytes(plan.kernels[item.kernel]) if item.kernel else 0
 
 
@@ -119,7 +121,7 @@ def cost_table(cost: Cost) -> Table:
         ),
     ]
     if cost.shorter:
-        # in three digits, rounded up so that the step still fits
+        # in three digits, rounded up, so that a limit of the shown size is sufficient
         limit = bytes_text(cost.shorter.memory_bytes * 1.005).replace(" ", "")
         rows.append(("with more memory", f"{seconds_text(cost.shorter.step_seconds)}: --memory-limit {limit}"))
     return table_of("Cost per device and step, predicted", ("", "value"), rows)

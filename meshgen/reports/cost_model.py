@@ -12,16 +12,15 @@ COLUMNS = ("field", "value", "unit", "meaning", "source")
 
 
 def cost_model_rows() -> list[tuple[str, ...]]:
-    """Return a row per field of the cost model, in the order of `COLUMNS`."""
+    """Return a table row per field of the cost model, with the columns of `COLUMNS`."""
     return [
         (entry.name, value_text(entry.value), entry.unit, entry.meaning, entry.source) for entry in entries(DEFAULT)
     ]
 
 
 def value_text(value: Any) -> str:
-    """Format an integer in full and another number in six digits.
-
-    The elements of a sequence or mapping are joined by commas, those of a mapping after their keys.
+    """Format a constant: an integer in full, another number in six digits. The elements of a sequence or mapping are
+    joined by commas; a mapping has each key before its value.
     """
     if isinstance(value, Mapping):
         return ", ".join(f"{name} {item:g}" for name, item in cast("Mapping[str, float]", value).items())

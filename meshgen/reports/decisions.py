@@ -15,7 +15,9 @@ from meshgen.reports.overlap import overlap_records
 
 
 def decisions(executable: Compiled) -> dict[str, Any]:
-    """Return the sharding of each value with its reason, the reason of each collective, overridden hints, and the cost."""
+    """Return a document with each value's sharding and its reason, the reason for each collective, overridden hints,
+    and the cost.
+    """
     parts = [_part_decisions(part) | {"mesh": part.mesh.name} for part in executable.parts]
     document = executable.record() | formula_record(executable) | {"gathers": gather_records(executable)}
     document |= {"overlap": overlap_records(executable), "fusion": fusion_records(executable)}
@@ -25,7 +27,7 @@ def decisions(executable: Compiled) -> dict[str, Any]:
 
 
 def _part_decisions(part: Compiled) -> dict[str, Any]:
-    """Return the decisions for the program of one mesh."""
+    """Return the decisions about the program of one mesh, as a JSON-serializable dict."""
     record = annotation_record(part)
     return {
         "explained": [explained(collective, weighed=False) for collective in served(part)],

@@ -1,4 +1,4 @@
-"""Report donated arguments: the result that reuses the memory of each, or why its memory is not reused."""
+"""Report for each donated argument the result that reuses its memory, or why no result does."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from meshgen.reports.tables import Table, table_of
 def donation_records(executable: Compiled) -> list[dict[str, Any]]:
     """Return a record per donated argument, for `--json`.
 
-    It has the result that reuses the argument's memory, or the reason why no result does.
+    A record names the result that reuses the argument's memory, or the reason why none does.
     """
     return [record for part in executable.parts for record in _records(part)]
 
 
 def donation_tables(executable: Compiled) -> list[Table]:
-    """Return the table of donated arguments, or no table if none is donated."""
+    """Return a list with the table of donated arguments, or an empty list if none is donated."""
     rows = [(record["argument"], record["result"] or "", record["kept"]) for record in donation_records(executable)]
     columns = ("argument", "next value", "memory is not reused because")
     return [table_of("Donated arguments", columns, rows, left=columns[1:])] if rows else []

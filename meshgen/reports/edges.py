@@ -1,4 +1,4 @@
-"""Reshard edges of a materialized program: values that are resharded for uses that need another sharding."""
+"""Reshard edges of a materialized program: each is a value that is resharded for users that need another sharding."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from meshgen.spec import Sharding
 
 @dataclass(frozen=True)
 class Edge:
-    """A reshard of a value from `source` to `target` for its `uses`."""
+    """A reshard of a value from sharding `source` to sharding `target`, for the users in `uses`."""
 
     value: Value
     uses: tuple[Node, ...]
     source: Sharding
     target: Sharding
     why: str
-    places: tuple[Location, ...]  # source locations of the reshard, its producer and its users
-    maker: Node | None = None  # the node that produces the value; None for an input
+    places: tuple[Location, ...]  # source locations of the reshard, and of the value's producer and users
+    maker: Node | None = None  # the node that produces the value; None for a program input
 
     @property
     def users(self) -> tuple[Value, ...]:
-        """Return the results of the nodes in `uses`."""
+        """Return the results of the nodes that use the resharded value."""
         return tuple(value for node in self.uses for value in node.results)
 
 
 def edges_of(part: Compiled) -> Mapping[int, Edge]:
-    """Return the reshard edges of the program of one mesh by number, computed once.
+    """Return the reshard edges of the program of one mesh by their numbers. The result is cached.
 
     Returns no edges if the program was loaded after materialization.
     """
@@ -55,7 +55,7 @@ def _edges(program: Graph) -> dict[int, Edge]:
                 steps.setdefault(edge_number, []).append(node)
             for value in node.operands:
                 uses.setdefault(value, []).extend([node] if node.op not in LOCAL_OPS else ())
-            # a local slice does not count as a use: forward to the uses of its result
+            # a local slice does not count as a use, so the uses of its result take its place
             if node.op in LOCAL_OPS and node.operands[0] in uses:
                 uses[node.result] = uses[node.operands[0]]
     return {edge_number: _edge(nodes, producers, uses) for edge_number, nodes in steps.items()}

@@ -1,4 +1,4 @@
-"""Explain collectives and shardings from the reasons that propagation and the reshard planner recorded."""
+"""Explain collectives and shardings by the reasons that propagation and the reshard planner recorded."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from meshgen.spec import Sharding
 
 
 def explain(executable: Compiled, what: Question = None, *, verbose: bool = False) -> str:
-    """Return the summary of a program, or all about one value or source line, as text.
+    """Return as text the summary of a program, or the full explanation of one value or source line.
 
     Args:
         what: a value name or source line; None for the program.
-        verbose: for the program, list all collectives, formulas of their bytes, and overridden annotations.
+        verbose: without `what`, also list all collectives, formulas of their bytes, and overridden annotations.
     """
     if what is None and not verbose:
         return summary_of(executable).text()
@@ -45,7 +45,7 @@ def explain(executable: Compiled, what: Question = None, *, verbose: bool = Fals
 
 
 def _across(executable: Compiled) -> Across | None:
-    """Return the interactions between the meshes of a program, or None if it has only one mesh."""
+    """Return the explanation of meshes and transfers, or None if the program has only one mesh."""
     return Across(executable) if len(executable.parts) > 1 else None
 
 
@@ -94,7 +94,7 @@ def explain_collective(executable: Compiled, number: int) -> list[dict[str, Any]
 
 
 def shown(executable: Compiled, what: Question, width: int = WIDTH) -> str:
-    """Draw the timeline of a step, or the tiles of the values that a name or source line selects.
+    """Draw the timeline of a step as text, or the tiles of the values that a name or source line selects.
 
     Raises the same errors as `pictures`.
     """
@@ -102,7 +102,7 @@ def shown(executable: Compiled, what: Question, width: int = WIDTH) -> str:
 
 
 def pictures(executable: Compiled, what: str | int) -> list[Picture]:
-    """Return pictures of the tiles that each device holds of the values that a name or source line selects.
+    """Return a picture for each value that a name or source line selects. It shows the tile that each device holds.
 
     Raises:
         UsageError: MG0001 if nothing matches.
@@ -118,7 +118,7 @@ def pictures(executable: Compiled, what: str | int) -> list[Picture]:
 
 
 def formula_record(executable: Compiled) -> dict[str, Any]:
-    """Return the formulas of the bytes moved, for `--json`."""
+    """Return the bytes that collectives move as formulas, for `--json`."""
     if len(executable.parts) > 1:
         return {"formulas": {part.mesh.name: formula_record(part).get("formula") for part in executable.parts}}
     volume = executable.volume
@@ -150,10 +150,10 @@ def formula_tables(executable: Compiled) -> list[Any]:
 
 
 def explanations(executable: Compiled, what: Question = None) -> list[dict[str, Any]]:
-    """Return a record per value: its sharding, its op, why each axis is used or not, and the reasons for the sharding.
+    """Return a record per value: its op, its sharding with the reasons, and why each mesh axis is used or unused.
 
-    `spec` is the sharding as --spec and --what-if take it. If `what` is given, records include the rejected
-    alternatives with their cost.
+    `spec` is the sharding in the notation of --spec and --what-if. If `what` is not None, records also have the
+    rejected alternatives with their cost.
 
     Args:
         what: a value's name (with or without `%`), a line number, or None for every value.

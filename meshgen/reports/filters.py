@@ -1,4 +1,4 @@
-"""Filters that select collectives, and errors for unknown kinds, axes and program parts in a filter."""
+"""Filters that select collectives by kind, axis or program part, and the errors for unknown names in a filter."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from meshgen.ops.classes import COMMUNICATING
 from meshgen.reports.collectives import Served, plain_scope
 from meshgen.reports.interface import Compiled
 
-_SHOWN = 12  # chosen: names of program parts that a hint lists
+_SHOWN = 12  # chosen: number of program parts that a hint lists
 
 
 @dataclass(frozen=True)
@@ -40,11 +40,11 @@ ALL = Filter()
 
 
 def _normalized_kind(text: str) -> str:
-    return text.replace("-", "_")  # options are written with hyphens
+    return text.replace("-", "_")  # command-line options are written with hyphens
 
 
 def refuse_unknown(executable: Compiled, selection: Filter) -> None:
-    """Check that the kind, axis and program part of a filter exist.
+    """Check that the program has the kind, axis and program part of a filter.
 
     Raises:
         UsageError: MG0001 if one of them does not exist.
@@ -64,7 +64,7 @@ def refuse_unknown(executable: Compiled, selection: Filter) -> None:
 
 
 def _scopes(executable: Compiled) -> Iterator[str]:
-    """Yield the scopes of the program and all their enclosing scopes."""
+    """Yield the scopes (user's names of program parts) of the collectives, and all enclosing scopes."""
     for node in all_nodes(next(iter(executable.stages.values())).graph):
         names = plain_scope(node.loc.scope)[0].split("/") if node.loc else []
         yield from ("/".join(names[:count]) for count in range(1, len(names) + 1) if names[0])

@@ -26,10 +26,10 @@ from meshgen.reports.interface import Compiled
 
 @dataclass(frozen=True)
 class FusionEdge:
-    """A value between its producer and a reader: two ops of one kernel, or two launches.
+    """An edge from the producer of a value to a reader of it: both are ops of one kernel, or both are launches.
 
     Attributes:
-        maker, reader: op names inside `kernel`; if `kernel` is empty, the names of the launched kernels or ops.
+        maker, reader: names of the producing and the reading op in `kernel`, or of the launches if `kernel` is empty.
         nbytes: size of the value on one device.
     """
 
@@ -45,14 +45,14 @@ class FusionEdge:
 def fusion_records(executable: Compiled) -> list[dict[str, object]]:
     """Return the producer-reader edges of all meshes, for `--json`.
 
-    Edges between launches come first, and the largest values first.
+    Edges between launches come first. Within both parts, the largest values come first.
     """
     edges = [edge for part in executable.parts for edge in fusion_edges(part.fused, part.target)]
     return [asdict(edge) for edge in edges]
 
 
 def fusion_edges(module: Module, target: str) -> list[FusionEdge]:
-    """Return the producer-reader edges of a fused module, those between launches first."""
+    """Return the producer-reader edges of a fused module, edges between launches first."""
     between = [edge for graph in flow_graphs(module.graph) for edge in _Between(graph, module, target).edges()]
     inside = [edge for name, body in module.kernels.items() for edge in _edges_inside_kernel(name, body)]
     return [*sorted(between, key=lambda edge: -edge.nbytes), *inside]
@@ -80,7 +80,7 @@ def _why_fused(producer: Node, reader: Node) -> str:
 
 
 class _Between:
-    """The producer-reader edges between the launches of one graph."""
+    """Computes the edges between the launches of one graph, and why a pair of launches was not fused."""
 
     def __init__(self, graph: Graph, module: Module, target: str) -> None:
         self._graph, self._kernels = graph, module.kernels
@@ -113,7 +113,9 @@ class _Between:
                     yield FusionEdge(value.name, *names, "", value.type.nbytes, False, why)
 
     def _makers(self, value: Value) -> list[Node]:
-        """Return the launches that produce a value, looking through views and joins."""
+        """Return the launches that produce a value. Views and joins, which are not launched, are followed to their
+        operands.
+        """
         node = self._made.get(value)
         if node is None or is_constant(node):
             return []
@@ -141,7 +143,7 @@ class _Between:
         return self._cost(producer, reader, joined, readers)
 
     def _order(self, producer: Node, reader: Node) -> str:
-        """Return which launch or collective must run between the two, or "" if none must."""
+        """Return why another launch or collective must run between `producer` and `reader`, or "" if none must."""
         first, last = self._number[producer], self._number[reader]
         needs = self._needs[last]
         for index in range(first + 1, last):
@@ -154,7 +156,9 @@ class _Between:
         return ""
 
     def _product(self, reader: Node, value: Value) -> str:
-        """Return the reason if the reader computes an operand of a GEMM from `value`, or "" if it does not."""
+        """Return the reason against fusion if the reader computes an operand of a GEMM from `value`, or "" if it does
+        not.
+        """
         body = self._kernels[reader.attrs.kernel]
         read = [body.inputs[n] for n, operand in enumerate(reader.operands) if operand is value]
         products = (node for node in body.nodes if node.op in PRODUCTS)
@@ -200,7 +204,9 @@ class _Between:
         return sum(kernel_seconds(self._kernels[node.attrs.kernel], self._target) for node in nodes)
 
     def _fused_body(self, producer: Node, reader: Node) -> Graph:
-        """Return a kernel body that computes both nodes. Values that only the reader needs are not outputs."""
+        """Return a kernel body that computes both launches. Values that only `reader` needs are not outputs of the
+        body.
+        """
         read_elsewhere = {v for n in self._graph.nodes if n is not reader for v in _reads(n)} | {*self._graph.outputs}
         return joined_body(producer, reader, read_elsewhere, self._kernels)[2]
 

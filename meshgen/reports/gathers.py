@@ -1,4 +1,6 @@
-"""Find sharded values that are gathered for a use although no annotation requires it. Option `strict` refuses them."""
+"""Find sharded values that are gathered for a user although no annotation requires it. Option `strict` refuses such
+gathers.
+"""
 
 from __future__ import annotations
 
@@ -19,16 +21,19 @@ from meshgen.reports.tables import bytes_text, seconds_text, table_of
 from meshgen.sharding.propagation.sites import annotation_of
 from meshgen.spec import Sharding
 
-GATHERING = ("all_gather", "retile")  # An all_to_all, which moves the split from one dim to another, does not count.
-Strict = bool | Sequence[str | int]  # True for everywhere, or the names and source lines of values
+# kinds that gather; an all_to_all is not one of them: it moves the split from one dim to another
+GATHERING = ("all_gather", "retile")
+# True: refuse gathers of all values; a sequence: only of the values with these names or source lines
+Strict = bool | Sequence[str | int]
 
-MOST_ADVISED = 4  # chosen: refused gathers, those that move the most bytes, for which the best change is searched
+# chosen: number of refused gathers for which the best change is searched, those that move the most bytes
+MOST_ADVISED = 4
 
 
 class Gather(NamedTuple):
-    """A reshard that removes the split of a value along `axes`.
+    """A reshard that removes `axes` from the sharding of a value.
 
-    Bytes are per device and step; seconds assume idle links.
+    Bytes are per device and step. Seconds assume that no other collective uses the links.
     """
 
     value: str
@@ -40,11 +45,11 @@ class Gather(NamedTuple):
     seconds: float
     made: Location | None
     used: Location | None
-    numbers: tuple[int, ...]  # indices of the collectives
+    numbers: tuple[int, ...]  # indices of the gather's collectives
     edge: Edge
 
     def record(self) -> dict[str, Any]:
-        """Return the fields as plain values, for `--json`."""
+        """Return the fields as a JSON-serializable dict, for `--json`."""
         places = {"made": self.made and asdict(self.made), "used": self.used and asdict(self.used)}
         return {name: getattr(self, name) for name in self._fields if name not in (*places, "edge")} | places
 
@@ -53,9 +58,9 @@ _Asked: TypeAlias = dict[int, list[Sharding]]  # shardings that annotations requ
 
 
 def gathers(executable: Compiled) -> list[Gather]:
-    """Return the gathers that no annotation requires, those that move the most bytes first on each mesh.
+    """Return the gathers that no annotation requires, mesh by mesh, ordered by the bytes moved.
 
-    The list is empty for a program that was written with its collectives.
+    The list is empty for a program in which the user wrote the collectives.
     """
     return [gather for part in executable.parts for gather in _gathers(part)]
 
@@ -100,14 +105,14 @@ def _gather(edge_number: int, edge: Edge, executable: Compiled, required: _Asked
 
 
 def _gathered_axes(source: Sharding, target: Sharding, mesh: Mesh) -> tuple[str, ...]:
-    """Return the axes or subaxes with more than one device that split `source` and are unused in `target`."""
+    """Return the axes or subaxes of size above 1 that split the value in `source` but not in `target`."""
     sizes = {axis: mesh.axis_size(axis) for axis in source.split_axes}
     used_after = target.used_axes
     return tuple(part for axis, size in sizes.items() if size > 1 for part in parts_left(axis, size, used_after))
 
 
 def _required_shardings(graph: Graph) -> Iterator[tuple[Value, Sharding]]:
-    """Yield the values that have a required annotation inside the program, with the required sharding."""
+    """Map the id of each value that has a required annotation inside the program to the required shardings."""
     for node in all_nodes(graph):
         annotation = annotation_of(node) if is_annotation(node) else None
         if annotation and annotation.required:
@@ -119,10 +124,12 @@ def _is_whole(sharding: Sharding, axis: str) -> bool:
 
 
 def refuse_gathers(executable: Compiled, strict: Strict, best: Callable[[Sequence[int]], str]) -> None:
-    """Raise an error for the gathers that no annotation requires, of all values or only of those that `strict` lists.
+    """Raise an error if a value is gathered although no annotation requires it. `strict` may limit the check to some
+    values.
 
     Args:
-        best: returns a hint with the change that saves the most for collectives with these indices, or "" if none does.
+        best: returns a hint with the most profitable change for the collectives with the passed indices, or "" without
+            one.
     Raises:
         ShardingError: MG0210, one diagnostic per gather.
         UsageError: MG0001 for an unknown value name or line in `strict`.
@@ -155,7 +162,9 @@ def _concerns(gather: Gather, selected: Sequence[str | int]) -> bool:
 
 
 def _unasked_gather(gather: Gather, executable: Compiled, best_change_hint: str) -> Diagnostic:
-    """Return the diagnostic for a gather, with the annotations that caused both shardings and the best change."""
+    """Return the diagnostic for a refused gather. It has notes on the annotations that caused both shardings, and the
+    hint.
+    """
     from meshgen.reports.values import chains_to
 
     values = (gather.edge.value, *gather.edge.users)
@@ -165,7 +174,7 @@ def _unasked_gather(gather: Gather, executable: Compiled, best_change_hint: str)
     message = (
         f"{name} has sharding {gather.source}, but is needed as {gather.target} for "
         f"{f'%{gather.user}' if gather.user else 'its use'}: gathering it over {', '.join(gather.axes)} moves "
-        f"{bytes_text(gather.ring_bytes)} per device ({seconds_text(gather.seconds)}), and no annotation asks for it"
+        f"{bytes_text(gather.ring_bytes)} per device ({seconds_text(gather.seconds)}), and no annotation requires it"
     )
     change = best_change_hint or "no single annotation that leads to it saves bytes when dropped"
     hint = f"{change}; if the gather is meant, annotate {name} as {gather.target} for its users"
@@ -173,13 +182,13 @@ def _unasked_gather(gather: Gather, executable: Compiled, best_change_hint: str)
 
 
 def gathers_table(found: Sequence[Gather], first: int = 0, most: int = 12) -> Any:
-    """Return a table of the largest gathers, whose collectives are numbered from `first` on."""
+    """Return a table of the `most` largest gathers. Collectives are numbered from `first` on."""
     rows = [
         (f"%{g.value}" if g.value else "", g.source, g.target, f"%{g.user}" if g.user else "", bytes_text(g.ring_bytes), ", ".join(f"#{n + first}" for n in g.numbers[:3]), place_text(g.used))
         for g in found[:most]
     ]  # fmt: skip
     total = bytes_text(sum(gather.ring_bytes for gather in found))
-    title = f"Gathered though no annotation asks for it (--strict refuses them): {len(found)}, {total}"
+    title = f"Gathered although no annotation requires it (--strict refuses them): {len(found)}, {total}"
     columns = ("value", "sharding", "needed as", "for", "moved", "collective", "at")
     return table_of(title, columns, rows, left=("sharding", "needed as", "for", "collective", "at"))
 

@@ -1,4 +1,4 @@
-"""Limits on how much a figure may grow between two programs, written as `bytes:+5%`, `memory:+1GB` or `collectives:+0`."""
+"""Limits for `diff --fail-on` on the growth of a figure, written as `bytes:+5%`, `memory:+1GB` or `collectives:+0`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from meshgen.errors import Diagnostic, UsageError
 from meshgen.reports.tables import figure_text
 
-# Names of limits, and the suffix of the figures of `diff` that each limits. `collectives` adds up all kinds.
+# Maps the name of a limit to the suffix of the figures that it limits. `collectives` adds up all kinds.
 FIGURES = {
     "bytes": "ring bytes",
     "memory": "peak memory bytes",
@@ -33,11 +33,11 @@ class Limit:
     amount: float
 
     def most(self, before: float) -> float:
-        """Return the largest permitted value of a figure that was `before`."""
+        """Return the largest value that a figure may have now if it was `before`."""
         return before * (1 + self.share) + self.amount
 
     def exceeded(self, before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
-        """Yield a line for each figure of this name that grew too much.
+        """Yield a line for each figure with the limit's name that grew beyond the limit.
 
         Figures of several meshes and sizes are compared separately.
         """
@@ -52,7 +52,7 @@ class Limit:
 
 
 def limit_of(text: str) -> Limit:
-    """Parse a limit.
+    """Parse a limit such as `bytes:+5%`.
 
     Raises:
         UsageError: MG0001 for a malformed limit or an unknown figure.
@@ -66,9 +66,8 @@ def limit_of(text: str) -> Limit:
 
 
 def figures_named(figures: Mapping[str, Any], name: str) -> dict[str, float]:
-    """Return the figures of `diff` that the limit `name` applies to.
-
-    Keys keep their prefix for a mesh or sizes (`@mesh `).
+    """Return the figures of `diff` to which the limit `name` applies. Keys keep their prefix for the mesh or the
+    sizes.
     """
     selected: dict[str, float] = {}
     for figure, value in figures.items():

@@ -1,4 +1,6 @@
-"""What a plan does not follow: overridden hints, dropped required annotations, and decisions not proven best."""
+"""Reports where a plan deviates from annotations: overridden hints, violated requirements, and decisions not proven
+optimal.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ def hints_that_lost(executable: Compiled) -> list[LostHint | UnfollowedAnnotatio
 
 
 def not_as_required(executable: Compiled) -> list[UnfollowedAnnotation | OtherUse]:
-    """Return the required annotations that no optimized value follows, and the uses that violate one, mesh by mesh."""
+    """Return the required annotations that no value of the optimized program follows, and the uses that violate one, by
+    mesh.
+    """
     violations: list[UnfollowedAnnotation | OtherUse] = []
     for part in executable.parts:
         violations += (annotation for annotation in unfollowed_annotations(part) if annotation.required)
@@ -32,7 +36,7 @@ def not_as_required(executable: Compiled) -> list[UnfollowedAnnotation | OtherUs
 
 
 def _gaps(executable: Compiled) -> list[Gap]:
-    """Return the decisions that are not proven best."""
+    """Return the sharding decisions of all meshes that are not proven optimal."""
     return [gap for part in executable.parts if (solved := solved_of(part)) for gap in solved.gaps()]
 
 
@@ -46,7 +50,9 @@ def annotation_record(executable: Compiled) -> dict[str, Any]:
 
 
 def ignored_of(executable: Compiled) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield titles with their lines: the entries of `annotation_record`, and meshes whose device order changed."""
+    """Yield (title, lines) pairs about the entries of `annotation_record`, and about meshes whose device order
+    changed.
+    """
     entries_by_title = {
         "Hints that lost": hints_that_lost(executable),
         "Required annotations that no value follows": not_as_required(executable),
@@ -57,7 +63,9 @@ def ignored_of(executable: Compiled) -> Iterator[tuple[str, tuple[str, ...]]]:
 
 
 def _reordered_meshes(executable: Compiled) -> list[str]:
-    """Return a line for each mesh that lists the devices of another mesh in an order that no axes of that mesh produce."""
+    """Return a line for each mesh that has the devices of another mesh in an order which no permutation of axes
+    produces.
+    """
     modules = [part.stages["import"] for part in executable.parts if "import" in part.stages]
     orders = {symbol: order for module in modules for symbol, order in module.reordered.items()}
     return [

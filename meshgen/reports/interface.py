@@ -21,7 +21,9 @@ from meshgen.sharding.arithmetic import Work
 
 
 class Compiled(Protocol):
-    """A program that was compiled down to a schedule. A program on several meshes has a part for each mesh."""
+    """A program that was compiled to a schedule. If the program is on several meshes, `parts` has a program per
+    mesh.
+    """
 
     @property
     def parts(self) -> Sequence[Compiled]: ...

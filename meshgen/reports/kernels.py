@@ -13,11 +13,11 @@ _FIGURES = ("regs", "spill_bytes", "stack_bytes", "shared", "threads", "instruct
 def kernel_record(
     name: str, launches: int, generated: Any, measured: str, binaries: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the record of a distinct kernel, with the resources of its binary per architecture.
+    """Return the JSON record of a distinct kernel, with the resources of its binary for each architecture.
 
     Args:
-        generated: the kernel with template, grid and constants; None if it has no code.
-        measured: the device on which its tile was measured.
+        generated: the generated kernel (template, grid, constants); None if no code was generated.
+        measured: the device on which the tile of the kernel was measured.
     """
     return {
         "name": name,
@@ -34,7 +34,7 @@ def kernel_table(kernels: Sequence[Mapping[str, Any]], refused: Sequence[str] = 
     """Return the registers per thread, spilled bytes and shared memory of each kernel on each architecture.
 
     Args:
-        refused: the kernels without code, which are only counted.
+        refused: the kernels for which no code was generated; they are only counted.
     """
     archs = list(dict.fromkeys(arch for kernel in kernels for arch in kernel["binaries"]))
     columns = [f"{arch} {figure}" for arch in archs for figure in ("registers", "spills", "shared")]

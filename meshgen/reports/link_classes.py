@@ -1,4 +1,6 @@
-"""Classify the collectives of a program by the links of the machine that they use: inside a host, or between hosts too."""
+"""Classify the collectives of a program by the links of the machine that they use, such as links inside a host or
+between hosts.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +18,10 @@ from meshgen.reports.tables import Table, bytes_text, seconds_text, table_of
 
 
 class LinkClass(NamedTuple):
-    """The collectives of a step whose groups reach these links and no links further out.
-
-    Bytes and seconds are per device.
+    """The collectives of a step whose outermost links are of this class. Bytes and seconds are per device and step.
 
     Attributes:
-        name: of the links.
+        name: name of the links.
         axes: the mesh axes of these collectives.
         times: number of executions per step.
     """
@@ -39,7 +39,7 @@ class LinkClass(NamedTuple):
 
 
 def link_of(mesh: Mesh, axes: tuple[str, ...]) -> str:
-    """Return the name of the outermost links that some group along `axes` reaches on the mesh's machine.
+    """Return the name of the outermost links of the mesh's machine that some group of devices along `axes` uses.
 
     Without axes these are the outermost links of the machine, which a transfer to another mesh uses.
     """
@@ -53,10 +53,7 @@ def link_of(mesh: Mesh, axes: tuple[str, ...]) -> str:
 
 
 def link_classes(executable: Compiled) -> list[LinkClass]:
-    """Return a record per class of links that some collective uses, innermost first.
-
-    Returns no records without a machine.
-    """
+    """Return a record for each class of links that some collective uses, innermost first; none if no machine is set."""
     rows_by_link: dict[str, list[Collective]] = {}
     for part in executable.parts:
         if machine := part.mesh.machine:
@@ -73,7 +70,7 @@ def _link_class(name: str, rows: Sequence[Collective]) -> LinkClass:
 
 
 def link_tables(executable: Compiled) -> list[Table]:
-    """Return the table of link classes, or no table without a machine."""
+    """Return a list with the table of link classes, or an empty list if no machine is set."""
     if not any(part.mesh.machine for part in executable.parts):
         return []
     rows = [
@@ -85,14 +82,14 @@ def link_tables(executable: Compiled) -> list[Table]:
 
 
 def link_record(executable: Compiled) -> dict[str, Any]:
-    """Return the machine of the predictions and, if the program names a machine, its link classes, for `--json`."""
+    """Return for `--json` the machine that predictions assume and, if the program names a machine, its link classes."""
     machine = _machines(executable)[0]
     links = [link_class.record() for link_class in link_classes(executable)]
     return {"machine": machine_record(machine)} | ({"links": links} if executable.parts[0].mesh.machine else {})
 
 
 def machine_names(executable: Compiled) -> str:
-    """Return the machines of the predictions, with their devices."""
+    """Return the machines and devices that predictions assume, as text."""
     return ", ".join(map(machine_title, _machines(executable)))
 
 

@@ -1,4 +1,4 @@
-"""Device memory of a compiled program: its buffers, and those that are live at the peak."""
+"""The device memory of a compiled program: its buffers, and which of them are live at the peak."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from meshgen.runtime.plan import Buffer, Schedule
 
 
 class Resident(NamedTuple):
-    """A buffer: its name, type and kind, its bytes and offset in the arena, and the source line that produces it."""
+    """A buffer: name, type and kind, bytes and offset in the arena, and the source line that produces its value."""
 
     name: str
     type: str
@@ -30,7 +30,7 @@ class Memory:
     Attributes:
         peak_bytes: size of the arena, including the gaps between buffers.
         live_bytes: the most bytes that are live at once.
-        live_at_peak: the buffers that are live then, largest first.
+        live_at_peak: the buffers that are live at that time, largest first.
         peak_at: label of the launch at which the most bytes are live.
         largest: the distinct buffers, largest first.
     """
@@ -47,7 +47,7 @@ class Memory:
         return render(memory_table(self))
 
     def _repr_html_(self) -> str:
-        """Return the table as HTML, for notebooks."""
+        """Return the memory table as HTML, for notebooks."""
         return render(memory_table(self), html=True)
 
 
@@ -80,7 +80,7 @@ class Lifetime(NamedTuple):
 
 
 def lifetimes(plan: Schedule) -> list[Lifetime]:
-    """Return the lifetimes of the buffers that own their bytes.
+    """Return the lifetimes of all buffers except views, which share the bytes of another buffer.
 
     Inputs and constants are live throughout, outputs until the end.
     """
@@ -92,7 +92,7 @@ def lifetimes(plan: Schedule) -> list[Lifetime]:
             storage = plan.buffers[buffer].storage
             first.setdefault(storage, index)
             last[storage] = max(last.get(storage, 0), index)
-    # The bytes of an operand that is overwritten in place belong to the result from its first write on.
+    # After an in-place update, the bytes of the operand belong to the result, from the first write on.
     for result, operand in plan.replaced.items():
         last[operand] = max(first[operand] - 1, first[plan.buffers[result].storage] - 1)
     return [Lifetime(plan.buffers[storage], start, last[storage]) for storage, start in first.items()]
@@ -127,7 +127,9 @@ def memory_record(memory: Memory, most: int = 20) -> dict[str, Any]:
 
 
 def resident_groups(memory: Memory) -> list[list[Resident]]:
-    """Group equal buffers that are live at the peak, such as those of repeated layers. The largest group is first."""
+    """Group equal buffers that are live at the peak, such as those of repeated layers, and order the groups by
+    bytes.
+    """
     groups: dict[tuple[str, str, str, str], list[Resident]] = {}
     for resident in memory.live_at_peak:
         key = (resident.type, resident.kind, skeleton(f"'{resident.name}'"), skeleton(f"({resident.source})"))

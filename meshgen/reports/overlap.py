@@ -1,4 +1,4 @@
-"""Report how exposed collectives are handled: split into chunks that overlap with compute, or left unsplit, and why."""
+"""Report how exposed collectives are handled: whether they are split into chunks that overlap with compute, and why."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from meshgen.sharding.chunks.chunks import in_chunks
 
 
 def overlap_of(executable: Compiled) -> tuple[ChunkDecision, ...]:
-    """Return the chunk decisions for a program on one mesh."""
+    """Return the decisions about splitting into chunks, for a program on one mesh."""
     if "partition" not in executable.stages or "chunks" in executable.options.skip:
         return ()
     module = executable.stages["partition"]
@@ -41,5 +41,5 @@ def overlap_table(executable: Compiled) -> Table | None:
 
 
 def overlap_records(executable: Compiled) -> list[dict[str, Any]]:
-    """Return the chunk decisions as plain values, for `--json`."""
+    """Return the decisions about splitting into chunks as JSON-serializable dicts."""
     return [asdict(decision) for decision in executable.overlap]

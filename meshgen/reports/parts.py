@@ -15,11 +15,11 @@ from meshgen.sharding.multi_mesh.chains import ReasonsAcross
 from meshgen.sharding.multi_mesh.crossings import Crossing, Way, crossings
 from meshgen.sharding.multi_mesh.place import is_on_several, place
 
-MOST_WAYS = 4  # chosen: rejected pairs of shardings for a transfer that are shown, cheapest first
+MOST_WAYS = 4  # chosen: number of rejected sharding pairs shown per transfer, the cheapest first
 
 
 class Across:
-    """Explains a program on several meshes: adds meshes and transfers to the records about each mesh."""
+    """Explains a program on several meshes: adds the mesh and the transfers to records about values and collectives."""
 
     def __init__(self, executable: Compiled) -> None:
         link_parts(executable.parts)
@@ -29,11 +29,11 @@ class Across:
         self._placed = _placements(executable.stages.get("import"))
 
     def heading(self, part: Compiled) -> str:
-        """Return the mesh of a part with the time that it is busy."""
+        """Return the mesh of `part` as text, with the share of the step during which it is busy."""
         return heading(self.executable, part)
 
     def placed(self, part: Compiled, value: Value, record: dict[str, Any]) -> dict[str, Any]:
-        """Return the record of a value with its mesh and the reason for that mesh."""
+        """Return the record of a value, extended by its mesh and the reason for that mesh."""
         why = self._placed.get(value.id, "")
         received = [
             c.received
@@ -44,7 +44,7 @@ class Across:
         return record | {"mesh": part.mesh.name, "placed": why}
 
     def is_about(self, collective: Served, what: str | int) -> bool:
-        """Whether a collective transfers the value `what` between meshes, or is a transfer at source line `what`."""
+        """Whether a collective is a transfer between meshes, of the value `what` or at source line `what`."""
         crossing = self.crossings.get(collective.row.channel)
         if crossing is None:
             return False
@@ -55,7 +55,9 @@ class Across:
         )
 
     def collective(self, collective: Served, record: dict[str, Any]) -> dict[str, Any]:
-        """Return the record of a collective with its mesh. A transfer also gets its value and the reason for it."""
+        """Return the record of a collective, extended by its mesh. For a transfer it also has the value and the
+        reasons.
+        """
         record = record | {"mesh": collective.mesh}
         if (crossing := self.crossings.get(collective.row.channel)) is None:
             return record
@@ -75,7 +77,7 @@ class Across:
 
 
 def _placements(module: Module | None) -> dict[int, str]:
-    """Return, by the id of a value, the reason for its mesh."""
+    """Map the id of each value to the reason why it is on its mesh."""
     if module is None:
         return {}
     module = unrolled(module, partial(is_on_several, meshes=module.meshes))
@@ -107,7 +109,7 @@ def _way_record(way: Way) -> dict[str, Any]:
 
 
 def heading(executable: Compiled, part: Compiled) -> str:
-    """Return the mesh of a part, with the share of the total step during which it is busy."""
+    """Return the mesh of `part` as text, with the share of the total step during which it is busy."""
     busy = executable.busy_seconds(executable.parts.index(part))
     times = f"busy for {seconds_text(busy)} of the {seconds_text(executable.cost.step_seconds)} that a step of all meshes takes"
     return f"@{part.mesh.name} {part.mesh}: {times}"

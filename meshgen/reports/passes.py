@@ -1,4 +1,6 @@
-"""Report what each pass did to a program: how often it changed something, how often the change was kept, and the costs."""
+"""Report what each pass did to a program: how often it changed the program, how often the change was kept, and the
+costs.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ COLUMNS = ("pass", "fired", "kept", "rejected", "before", "after")
 
 
 def pass_rows(passes: Mapping[str, PassRecord]) -> list[tuple[str, ...]]:
-    """Return a row for each pass that changed something, in the order of their first runs."""
+    """Return a table row for each pass that changed the program, in the order of the first runs."""
     return [
         (
             record.name,
@@ -28,7 +30,9 @@ def pass_rows(passes: Mapping[str, PassRecord]) -> list[tuple[str, ...]]:
 
 
 def pass_table(passes: Mapping[str, PassRecord]) -> Table:
-    """Return the rows as a table. Costs are those that decided: bytes sent per device, or predicted seconds."""
+    """Return the rows as a table. A cost is the one by which the pass was judged: bytes sent per device, or predicted
+    seconds.
+    """
     unfired = [record for record in passes.values() if not record.fired]
     title = f"Passes that changed something; {len(unfired)} others had nothing to do in {sum(unfired_record.seconds for unfired_record in unfired):.2f} s"
     second_texts = [f"{record.seconds:.3f}" for record in passes.values() if record.fired]

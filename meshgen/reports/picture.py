@@ -1,6 +1,7 @@
 """Draw shardings of any rank as text and as SVG, without data or devices.
 
-The last two dims are the rows and columns of a grid of tiles. Each tile of the dims before them gets a grid of its own.
+The last two dims are the rows and columns of a grid of tiles. A tensor of higher rank has one grid per tile of its
+leading dims.
 """
 
 from __future__ import annotations
@@ -15,16 +16,16 @@ from meshgen.frontend.shardings import SpecLike, sharding_of
 from meshgen.mesh import Mesh, make_mesh
 from meshgen.spec import Sharding
 
-MOST_GRIDS = 16  # chosen: grids that are drawn; the rest is counted
+MOST_GRIDS = 16  # chosen: number of grids that are drawn; the text counts the others
 MOST_CELLS = 64  # chosen: cells along a side of a grid
-_CELL_WIDTH, _CELL_HEIGHT, _GAP, _TEXT = 84, 30, 26, 16  # of the SVG, in pixels
+_CELL_WIDTH, _CELL_HEIGHT, _GAP, _TEXT = 84, 30, 26, 16  # sizes in the SVG, in pixels
 _HUES = 360  # degrees of the CSS color wheel
 Range = tuple[int, int]
 
 
 @dataclass(frozen=True)
 class Grid:
-    """The tiles of the last two dims for one tile of the dims before them, with the devices that hold each tile."""
+    """The tiles of the last two dims, for one tile of the leading dims, with the devices that hold each tile."""
 
     outer: tuple[Range, ...]
     rows: tuple[Range, ...]
@@ -91,7 +92,7 @@ def show(sharding: SpecLike, shape: int | Sequence[int], mesh: Mesh | Mapping[st
 
     Args:
         sharding: in any form that `compile` accepts, such as `mg.P("dp")` or `"dp,_"`.
-        mesh: a mesh from `make_mesh`, or its arguments.
+        mesh: a mesh from `make_mesh`, or the arguments of `make_mesh`.
     Raises:
         ShardingError: the mesh is invalid, or the sharding does not fit the mesh or the tensor.
     """
@@ -121,7 +122,9 @@ def _grid(outer: tuple[Range, ...], inner: Sequence[list[Range]], holders: dict[
 
 
 def _title(sharding: Sharding, shape: Sequence[int], mesh: Mesh) -> str:
-    """Return the title: sizes with axes as in `[8@dp, 32@tp]`, partial sums, padding, and devices that hold nothing."""
+    """Return the title of a picture: sizes with axes as in `[8@dp, 32@tp]`, partial sums, padding, and devices without
+    data.
+    """
     size_texts = [
         f"{size}{'@' + '+'.join(axes) if axes else ''}" for size, axes in zip(shape, sharding.dims, strict=True)
     ]
@@ -153,7 +156,7 @@ def _svg_text(x: int, y: int, text: str) -> str:
 
 
 def _cell(x: int, y: int, devices: Sequence[int]) -> str:
-    """Return a tile, colored by its first device."""
+    """Return the SVG of a tile at (x, y), colored by the first device that holds it."""
     hue = devices[0] * 137 % _HUES if devices else 0
     fill = f"hsl({hue} 60% 50% / 0.35)" if devices else "none"
     rectangle = f'<rect x="{x}" y="{y}" width="{_CELL_WIDTH - 4}" height="{_CELL_HEIGHT - 4}" fill="{fill}" stroke="currentColor"/>'

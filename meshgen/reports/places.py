@@ -1,7 +1,7 @@
-"""Record the options and source locations of a module's plan, so that it can be planned and explained again.
+"""Record the options and source locations of a module, so that its program can be planned and explained again.
 
-Texts of stages have no locations, so that they do not depend on the directory. The report of a module has them instead:
-each distinct location once, and its index for every op of stage `import`, in the order of the text.
+The program texts in a module have no locations, so that they do not depend on the directory. The module's report has
+each distinct location once, and the index of a location for every op of stage `import`, in text order.
 """
 
 from __future__ import annotations
@@ -20,11 +20,12 @@ from meshgen.pipeline import Options
 from meshgen.reports.interface import Compiled
 from meshgen.runtime.module_file.json_values import each_of, get, optional, read_count, read_table, read_text, shown
 
-if TYPE_CHECKING:  # loading a module is not needed to compile a program
+if TYPE_CHECKING:  # type checking only: loading a module is not needed to compile a program
     from meshgen.runtime.module import LoadedModule
 
 _Located = TypeVar("_Located")
-FIGURES = ("step_seconds", "ring_bytes", "peak_memory_bytes")  # the figures by which a module and its plan are compared
+# the figures by which a module is compared with a new plan of its program
+FIGURES = ("step_seconds", "ring_bytes", "peak_memory_bytes")
 
 
 def packaged_record(executable: Compiled) -> dict[str, Any]:
@@ -42,11 +43,11 @@ def packaged_record(executable: Compiled) -> dict[str, Any]:
 
 
 def places_record(module: Module) -> dict[str, Any]:
-    """Return the source locations of a program as plain values.
+    """Return the source locations of a program as a JSON-serializable dict.
 
-    `places` has the file (its base name), line, column and scope of each location. `inputs` and `nodes` have the index
-    of the location of each, or -1. `unnamed` lists the nodes with unnamed results, which the text of the program
-    numbers.
+    `places` has the file (its base name), line, column and scope of each location. `inputs` and `nodes` have an index
+    into `places` per input and per node, or -1. `unnamed` lists the nodes with unnamed results, which the text of the
+    program numbers.
     """
     index_by_location: dict[Location, int] = {}
 
@@ -91,7 +92,7 @@ def program_of(loaded: LoadedModule, path: str) -> tuple[Module, Options]:
 
 
 def _checked_choices(planned: Any) -> dict[str, Any]:
-    """Check and convert the planning record of a module's file.
+    """Check and convert the planning record in the report of a module.
 
     Raises:
         ValueError: a field has the wrong type.
@@ -101,7 +102,7 @@ def _checked_choices(planned: Any) -> dict[str, Any]:
 
 
 def _location(value: Any) -> Location:
-    """Convert a list of file, line, column and scope to a location."""
+    """Convert a list [file, line, column, scope] to a location."""
     if not isinstance(value, list) or len(value) != 4:
         raise ValueError(f"expected a file, line, column and scope, got {shown(value)}")
     file, line, column, scope = value
@@ -130,7 +131,7 @@ def _has_open_sizes(loaded: LoadedModule) -> bool:
 def _set_locations(module: Module, chosen: Mapping[str, Any]) -> Module:
     """Set the locations of inputs, their annotations and ops.
 
-    Ops stay without locations if their count differs from the record's.
+    Ops get no locations if the record has another number of ops.
 
     Results without names in the original program lose the numbers that the text gave them.
     """
@@ -162,7 +163,9 @@ def _paired_locations(
 
 
 def differences(loaded: LoadedModule, executable: Compiled) -> list[str]:
-    """Return the figures that differ between a loaded module and its program as planned by this version of meshgen."""
+    """Return the figures that differ between a loaded module and `executable`, its program as planned by this
+    meshgen.
+    """
     if _has_open_sizes(loaded):
         return []
     then, now = loaded.record(), executable.record()

@@ -15,7 +15,7 @@ from meshgen.reports.warnings import warning_records
 
 
 def program_record(executable: Compiled) -> dict[str, Any]:
-    """Return the figures that `explain --json` prints of a program on one mesh. They are per device and step."""
+    """Return the figures that `explain --json` prints about a program on one mesh. They are per device and step."""
     cost = executable.cost
     return {
         "name": executable.name,
@@ -44,7 +44,7 @@ def program_record(executable: Compiled) -> dict[str, Any]:
 
 
 def _multiplied_as(executable: Compiled) -> dict[str, int]:
-    """Count the launches per step with a matmul, by the number format that they multiply (`ops/precision.py`)."""
+    """Count the launches with a matmul per step, by the number format of the multiplication (`ops/precision.py`)."""
     launch_counts = Counter[str]()
     for part in executable.parts:
         for name, launches in part.plan.launch_counts().items():

@@ -1,4 +1,4 @@
-"""Find work that several devices repeat: its ops and mesh axes, and a warning if it is a large share of a step."""
+"""Find work that several devices compute redundantly, and warn if it is a large share of a step."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from meshgen.reports.interface import Compiled
 from meshgen.reports.tables import flops_text
 from meshgen.sharding.arithmetic import Work
 
-WARNED_SHARE = 1 / 3  # chosen: share of a device's operations above which repeated work causes a warning
-# chosen: seconds of kernels below which work causes no warning; ten launches of 5 us by the host already take longer
+WARNED_SHARE = 1 / 3  # chosen: redundant share of a device's operations above which a warning is given
+# chosen: seconds of kernels per step below which no warning is given; ten launches of 5 us by the host take longer
 WARNED_SECONDS = 50e-6
-SHOWN = 3  # chosen: groups of ops that a warning lists
+SHOWN = 3  # chosen: number of op groups that a warning lists
 
 
 @dataclass(frozen=True)
 class Repeated:
     """Equal ops, such as those of repeated layers, that all devices along `axes` compute redundantly.
 
-    `wasted` is the number of operations per device that sharding the ops over these axes would save.
+    `wasted` is the number of operations per device and step that sharding the ops over `axes` would save.
     """
 
     nodes: tuple[Node, ...]
@@ -35,7 +35,7 @@ class Repeated:
 
     @property
     def value(self) -> Value:
-        """Return the first result of the first op."""
+        """Return the first result of the first op of the group."""
         return self.nodes[0].results[0]
 
     def __str__(self) -> str:
@@ -47,7 +47,7 @@ class Repeated:
 
 
 def repeated_work(executable: Compiled) -> list[Repeated]:
-    """Return the groups of redundantly computed ops on one mesh, those that waste the most work first."""
+    """Return the groups of redundantly computed ops on one mesh, ordered by the wasted work."""
     groups: dict[tuple[object, ...], list[Work]] = {}
     for work in executable.work or ():
         if work.repeats and work.node.results:
@@ -65,7 +65,7 @@ def _repeated(group: list[Work], mesh: Mesh) -> Repeated:
 
 
 def repetition_warnings(executable: Compiled) -> Iterator[Diagnostic]:
-    """Yield MG0404 for each mesh on which more than a third of a step's work is repeated, if the step is long enough."""
+    """Yield warning MG0404 for each mesh on which more than `WARNED_SHARE` of a step's work is redundant."""
     for part in executable.parts:
         if part.work is None or _work_seconds(part) < WARNED_SECONDS:
             continue
@@ -76,7 +76,7 @@ def repetition_warnings(executable: Compiled) -> Iterator[Diagnostic]:
 
 
 def _work_seconds(part: Compiled) -> float:
-    """Return the time of a step's kernels without their launch overhead."""
+    """Return the seconds of a step's kernels without the overhead of launching them."""
     launch = device_of(predicted_on(part.options.target, None, part.mesh)[0]).launch_seconds
     kernels = (kernel for kernel in part.plan.launches() if kernel.item.kernel)
     return sum((kernel.item.seconds - launch) * kernel.times for kernel in kernels)

@@ -28,8 +28,8 @@ def write_report(executable: Compiled, path: str | Path, command: str = "", load
     """Write the HTML page of a program.
 
     Args:
-        command: the command line that made the page, which the page shows.
-        loaded: the module whose code the page shows; None to generate the code.
+        command: the command line that the page shows as its origin.
+        loaded: the module from which the page takes kernel code; None to generate the code.
     Raises:
         UsageError: MG0003 if the file cannot be written.
     """
@@ -42,7 +42,9 @@ def notebook_html(executable: Compiled) -> str:
 
 
 def title_of(executable: Compiled) -> str:
-    """Return the program's name and the file that most of its ops come from, since `jit__lambda` alone says nothing."""
+    """Return the program's name with the file that most ops come from, since a name such as `jit__lambda` says too
+    little.
+    """
     module = next(iter(executable.stages.values()))
     files = Counter(PurePath(node.loc.file).name for node in program_nodes(module.graph) if node.loc)
     return f"{executable.name} from {files.most_common(1)[0][0]}" if files else executable.name
@@ -73,7 +75,7 @@ def _page_file(name: str) -> str:
 
 
 def _page(page_content: dict[str, Any]) -> dict[str, Any]:
-    """Return the page content with its data as JSON that is safe to embed in HTML: `<` is escaped."""
+    """Return the page content with its data as JSON, in which `<` is escaped, so that it can be embedded in HTML."""
     from markupsafe import Markup
 
     text = json.dumps(page_content["data"], separators=(",", ":"), ensure_ascii=False)

@@ -3,8 +3,8 @@
     you split dim 0 of `layers.0.wo` over tp and dot_general (model.py:21) sums over it, so each device has a partial
     sum; add (model.py:33) needs the whole value
 
-The words come from the value that is resharded and from the chains of reasons for the axes. `explain -v` shows both in
-notation.
+The sentence is made from the resharded value and from the chains of reasons for the axes. `explain -v` shows both in
+the notation of shardings.
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ REDUCING = ("all_reduce", "reduce_scatter")
 
 
 def sentence_of(collective: Served) -> str:
-    """Return the reason of a collective, or of its first reshard if it serves several."""
+    """Return a sentence with the reason for a collective. If it serves several reshard edges, the first one is
+    explained.
+    """
     if not collective.edges:
         return _noted_reason(collective.row)
     edge, other_count = collective.edges[0], len(collective.edges) - 1
@@ -40,13 +42,13 @@ def sentence_of(collective: Served) -> str:
 
 
 def named(name: str) -> str:
-    """Quote a value's name for a sentence. Returns "" for a value that has only a number."""
+    """Quote a value's name for a sentence. Returns "" if the name is only a number."""
     bare = name.lstrip("%")
     return f"`{bare}`" if bare and bare != "?" and not bare.isdigit() and " " not in bare else ""
 
 
 def op_text(op: str, loc: Location | None) -> str:
-    """Return an op with its source location but without its scope, such as `add (model.py:33)`."""
+    """Return an op with its source location as text, such as `add (model.py:33)`. The scope is omitted."""
     return op + bracketed(place_text(loc).partition(" in ")[0])
 
 
@@ -82,7 +84,7 @@ def _producer_text(edge: Edge) -> str:
 
 
 def _use_text(edge: Edge) -> str:
-    """Return the first use with its verb, such as `add (model.py:33) needs`."""
+    """Return the first use of the resharded value with a verb, such as `add (model.py:33) needs`."""
     if not edge.uses:
         return "the result of the program needs"
     node, other_count = edge.uses[0], len(edge.uses) - 1
@@ -91,7 +93,7 @@ def _use_text(edge: Edge) -> str:
 
 
 def _remaining_split(sharding: Sharding, axes: Sequence[str]) -> str:
-    """Return the dims that stay split over the axes, such as `dim 1 over tp`, or "" if none does."""
+    """Return as text the dims that stay split over some of `axes`, such as `dim 1 over tp`, or "" if none does."""
     axes_by_dim = {
         dim: [axis for axis in used if any(overlaps(axis, reduced) for reduced in axes)]
         for dim, used in enumerate(sharding.dims)
@@ -121,7 +123,9 @@ def _split_because(chain: Chain, edge: Edge) -> str:
 
 
 def _conflicting_work(collective: Served, edge: Edge) -> str:
-    """Return why the use needs another sharding: its own work is already split over these axes."""
+    """Return why the use needs another sharding: the work of the using op is already split over the collective's
+    axes.
+    """
     reasons = reasons_of(collective.part)
     planned = [value for value in edge.users if reasons and reasons.same(value)]
     chains = collective.chains(*planned[:1])
@@ -131,7 +135,7 @@ def _conflicting_work(collective: Served, edge: Edge) -> str:
 
 
 def _annotated_value_name(text: str) -> str:
-    """Return the name of the annotated value, or "" if the text is not an annotation."""
+    """Return the value name in the text of an annotation, or "" if `text` is not about an annotation."""
     match = _ANNOTATION.fullmatch(text)
     return named(match["name"]) if match else ""
 
@@ -148,5 +152,7 @@ def _origin(text: str) -> str:
 
 
 def _noted_reason(row: Collective) -> str:
-    """Return the first clause of the reason that the compiler noted. A collective of the original program has none."""
+    """Return the first clause of the reason that the compiler noted for a collective, or a text for a user-written
+    collective.
+    """
     return row.why.partition("; ")[0] or "the program is written with it"

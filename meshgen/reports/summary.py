@@ -1,4 +1,6 @@
-"""The first output of `meshgen explain`: the verdict, the collectives by cause, and what the plan does not follow."""
+"""The default output of `meshgen explain`: the verdict, the collectives by cause, and the annotations that the plan
+overrides.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +19,8 @@ from meshgen.reports.sentences import named
 from meshgen.reports.tables import WIDTH, bytes_text, counted, seconds_text
 from meshgen.reports.verdict import Verdict, verdict_of
 
-TOP = 10  # chosen: groups of collectives shown in text
-SHOWN = 3  # chosen: overridden annotations shown under each title
+TOP = 10  # chosen: number of collective groups shown in text
+SHOWN = 3  # chosen: number of overridden annotations shown under each title
 _INDENT = "    "
 
 
@@ -29,10 +31,11 @@ class Summary:
     verdict: Verdict
     groups: tuple[Group, ...]
     selection: Filter = ALL
-    ignored: tuple[tuple[str, tuple[str, ...]], ...] = field(default=())  # titles and the lines under them
+    # (title, lines) pairs about deviations from annotations
+    ignored: tuple[tuple[str, tuple[str, ...]], ...] = field(default=())
 
     def record(self) -> dict[str, Any]:
-        """Return the verdict and the groups as plain values, for `--json`."""
+        """Return the verdict and the groups as a JSON-serializable dict, for `--json`."""
         return {"verdict": self.verdict.record(), "groups": [group.record() for group in self.groups]}
 
     def text(self, top: int | None = TOP, width: int = WIDTH) -> str:
@@ -58,7 +61,9 @@ def summary_of(executable: Compiled, selection: Filter = ALL) -> Summary:
 
 
 def gathered_of(executable: Compiled) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield a title and a line per value that is gathered although no annotation requires it, the most bytes first."""
+    """Yield a title with lines, one per value that is gathered although no annotation requires it, the most bytes
+    first.
+    """
     ordered = sorted(gathers(executable), key=lambda gather: -gather.ring_bytes)
     lines = [
         f"{named(gather.value) or place_text(gather.made) or 'a value'} over {', '.join(gather.axes)}, "
@@ -66,16 +71,16 @@ def gathered_of(executable: Compiled) -> Iterator[tuple[str, tuple[str, ...]]]:
         for gather in ordered
     ]
     if lines:
-        yield "Gathered though no annotation asks for it (--strict refuses it)", tuple(lines)
+        yield "Gathered although no annotation requires it (--strict refuses it)", tuple(lines)
 
 
 def _runs_text(groups: Sequence[Group]) -> str:
-    """Return the number of collectives that the groups execute per step."""
+    """Return as text the number of collectives that the groups execute per step."""
     return counted(sum(group.times for group in groups), "collective")
 
 
 def _group_lines(groups: Sequence[Group], top: int, width: int) -> Iterator[str]:
-    """Yield two or three lines per group, and one line for all groups that are not shown."""
+    """Yield two or three lines for each of the `top` groups, and one line about the remaining groups."""
     if not groups:
         yield "no collectives"
         return

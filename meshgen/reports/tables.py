@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from meshgen.sharding.analyze import Analysis
     from meshgen.sharding.arithmetic import Work
 
-WIDTH = 150  # chosen: columns if the output is not a terminal
-_LEAST = 20  # chosen: columns that a folded column keeps at least
+WIDTH = 150  # chosen: table width in columns if the output is not a terminal
+_LEAST = 20  # chosen: smallest width, in columns, to which a column is folded
 _LITTLE = 0.01  # chosen: share of a device's operations below which ops with redundant work are not listed
 
 
 @dataclass(frozen=True)
 class Table:
-    """Cells with a title. Columns are right-aligned, except the first column and those in `left`."""
+    """A text table with a title. Columns are right-aligned, except the first column and the columns in `left`."""
 
     title: str
     columns: Sequence[str]
@@ -34,9 +34,8 @@ class Table:
         return column == 0 or self.columns[column] in self.left
 
     def text(self, width: int) -> str:
-        """Render the table in `width` columns by folding the column `why`.
-
-        Lines stay longer if the other columns do not fit.
+        """Render the table in `width` characters by folding the column `why`. Lines exceed `width` if the other columns
+        need it.
         """
         lines = [self.columns, *self.rows]
         widths = [max(_width(line[column]) for line in lines) for column in range(len(self.columns))]
@@ -56,7 +55,7 @@ class Table:
 
 
 def _folded(line: Sequence[str], folded: int | None, widths: Sequence[int]) -> list[list[str]]:
-    """Split a line into several if its folded cell is wider than the column."""
+    """Split a table row into several lines if the cell in column `folded` is wider than the column."""
     if folded is None or _width(line[folded]) <= widths[folded]:
         return [list(line)]
     parts = wrap(line[folded], widths[folded], break_on_hyphens=False)
@@ -86,17 +85,19 @@ def render(*tables: Table | str, html: bool = False, width: int = WIDTH) -> str:
 def table_of(
     title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], *, left: Sequence[str] = ()
 ) -> Table:
-    """Return a table whose cells are the texts of the given objects."""
+    """Return a table whose cells are the `str` of the objects in `rows`."""
     return Table(title, columns, [[str(cell) for cell in row] for row in rows], left)
 
 
 def flops_text(count: float) -> str:
-    """Format a number of floating-point operations in three digits, such as `34.4 GFLOP`."""
+    """Format a count of floating-point operations in three digits, such as `34.4 GFLOP`."""
     return scaled_text(count, "FLOP", "kMGT")
 
 
 def seconds_text(seconds: float) -> str:
-    """Format a time in three digits, such as `12.5 us`. Less than a picosecond is a rounding error and becomes zero."""
+    """Format a time in three digits, such as `12.5 us`. A time below a picosecond is a rounding error and is shown as
+    zero.
+    """
     if seconds < 1e-12:
         return "0 us"
     if seconds >= 1:
@@ -105,7 +106,9 @@ def seconds_text(seconds: float) -> str:
 
 
 def figure_text(figure: str, value: float) -> str:
-    """Format a figure by the unit in its name (`ring_bytes`, `step seconds`, `flops_per_device`), or else as a count."""
+    """Format a figure by the unit in its name (`ring_bytes`, `step seconds`, `flops_per_device`), or as a count if the
+    name has no unit.
+    """
     words = re.split(r"[ _]", figure)
     for unit, text in (("bytes", bytes_text), ("seconds", seconds_text), ("flops", flops_text)):
         if unit in words:
@@ -119,9 +122,9 @@ def counted(count: int, word: str) -> str:
 
 
 def work_table(analysis: Analysis, max_rows: int = 8) -> Table:
-    """Return a table of the ops that repeat the most work, or of those with the most work if hardly any is repeated.
+    """Return a table of the ops with the most redundant work, or with the most work if hardly any work is redundant.
 
-    Equal ops share a row with their sums.
+    Equal ops share a row, which has their totals.
     """
     total, redundant = analysis.flops_per_device, analysis.redundant_flops_per_device
     groups: dict[tuple[object, ...], list[Work]] = {}

@@ -27,13 +27,15 @@ from meshgen.sharding.rewrites.cse import common_values
 from meshgen.spec import Sharding
 
 _ALIKE = 0.5  # chosen: similarity (the ratio of `difflib`) from which a name is suggested for an unknown one
-_SHOWN = 40  # chosen: names listed in a hint
+_SHOWN = 40  # chosen: number of names listed in a hint
 Question = str | int | None  # a value's name, a source line, or None for all values
 
 
 @dataclass(frozen=True)
 class _Produced:
-    """A value with its op, its sharding and the reason; `note` says why it is not computed as written."""
+    """A value with the op that produces it, its sharding and the reason. `note` says why it is not computed as
+    written.
+    """
 
     value: Value
     op: str
@@ -45,18 +47,17 @@ class _Produced:
 
 @dataclass(frozen=True)
 class Known:
-    """A program after propagation, with the decisions if propagation made them."""
+    """A propagated program, and the propagation decisions if they are known. It answers questions about values."""
 
     module: Module
     entered: Module | None
     solved: Solved | None
     reasons: Reasons | None
-    left_out: Mapping[Value, str]  # annotated values that the optimized program does not compute, with the reason
+    left_out: Mapping[Value, str]  # annotated values that the optimized program does not compute, each with the reason
 
     def values(self, what: Question = None) -> list[dict[str, Any]]:
-        """Return a record per value that `what` selects.
-
-        For an eliminated value it describes the value that replaces it.
+        """Return a record per value that `what` selects. An eliminated value is described by the value that replaces
+        it.
 
         Raises:
             UsageError: MG0001 if `what` selects no value.
@@ -64,7 +65,7 @@ class Known:
         return [record for _, record in self.records(what)]
 
     def records(self, what: Question = None) -> list[tuple[Value, dict[str, Any]]]:
-        """Return the same records as `values`, each with its value.
+        """Return (value, record) pairs with the records of the method `values`.
 
         Raises:
             UsageError: MG0001 if `what` selects no value.
@@ -99,7 +100,7 @@ class Known:
     def _replaced_values(
         self, producers: Sequence[_Produced], what: str | int
     ) -> Iterator[tuple[Value, dict[str, Any]]]:
-        """Yield records of values of the original program that the propagated program no longer has."""
+        """Yield records of the values of the original program that were eliminated before propagation."""
         if self.entered is None:
             return
         producer_by_value = {producer.value: producer for producer in producers}
@@ -151,7 +152,7 @@ class Known:
 
 
 def known_of(executable: Compiled) -> Known:
-    """Return the decisions of a program's propagation, computed once per executable.
+    """Return the propagated program with its decisions. The result is cached per executable.
 
     Raises:
         UsageError: MG0001 for a program that was loaded after propagation.
@@ -197,7 +198,9 @@ def reasons_of(part: Compiled) -> Reasons | None:
 
 
 def chains_to(part: Compiled, values: Iterable[Value], axes: Sequence[str]) -> list[tuple[str, Chain]]:
-    """Return the chains of reasons for `axes` on values of a later stage, each with the name of its value."""
+    """Return why `values`, which may be of a later stage, are sharded over `axes`: for each value its name and a
+    chain.
+    """
     reasons = reasons_of(part)
     propagated_values = [reasons.same(value) for value in dict.fromkeys(values)] if reasons else []
     return [
@@ -210,12 +213,14 @@ def chains_to(part: Compiled, values: Iterable[Value], axes: Sequence[str]) -> l
 
 
 def chain_record(name: str, chain: Chain) -> dict[str, Any]:
-    """Return a chain of reasons for the value called `name`, as plain values and as text."""
+    """Return a chain of reasons for the value called `name` as a JSON-serializable dict, which includes the chain as
+    text.
+    """
     return {"value": name} | chain.record() | {"text": chain.lines()}
 
 
 def link_parts(parts: Sequence[Compiled]) -> None:
-    """Continue the chains of reasons of each mesh across the transfers to other meshes."""
+    """Link the chains of reasons of each mesh to those of other meshes, wherever a transfer connects them."""
     reasons_by_mesh: dict[str, ReasonsAcross] = {}
     for part in parts:
         if "import" not in part.stages:
@@ -249,7 +254,9 @@ def near_names(name: str, names: Sequence[str]) -> str:
 
 
 def _made(graph: Graph) -> Iterator[_Produced]:
-    """Yield the results of a propagated graph's nodes and the inputs of their regions, in program order."""
+    """Yield the values that a propagated graph defines, in program order: results of nodes, and inputs of their
+    regions.
+    """
     for node in graph.nodes:
         shardings = node.sharding
         assert shardings is not None, "every node has a sharding after propagation"
@@ -264,16 +271,15 @@ def _made(graph: Graph) -> Iterator[_Produced]:
 
 
 def _data_results(node: Node) -> list[Value]:
-    """Return the results of a node without the tokens that order transfers."""
+    """Return the results of a node, except the tokens that order transfers."""
     if is_transfer_send(node):
         return []
     return node.results[:1] if is_transfer_recv(node) else node.results
 
 
 def _region_inputs(node: Node) -> Iterator[_Produced]:
-    """Yield the inputs of regions.
-
-    The inputs of a loop's condition repeat those of its body, so equal names are skipped.
+    """Yield the inputs of a node's regions. A loop's condition and body have the same inputs, so equal names are
+    skipped.
     """
     assert node.sharding is not None, "every node has a sharding after propagation"
     shardings = node.sharding.results if is_loop(node) else node.sharding.operands
@@ -289,7 +295,9 @@ def _region_inputs(node: Node) -> Iterator[_Produced]:
 
 
 def _per_device(body: Graph, manual: Node) -> Iterator[_Produced]:
-    """Yield the values of a manual computation, which the program defines per device."""
+    """Yield the values inside a manual computation. Their shapes are per device, because the program is written per
+    device.
+    """
     where = bracketed(place_text(manual.loc))
     axes = ", ".join(manual.attrs.axes)
     note = (

@@ -1,4 +1,4 @@
-"""Summarize a step: how long it takes, what it waits for, and up to five points that matter most."""
+"""Summarize a step: the predicted time, its parts, and up to five points that contribute most."""
 
 from __future__ import annotations
 
@@ -19,14 +19,16 @@ from meshgen.reports.repeated import repeated_work
 from meshgen.reports.sentences import named
 from meshgen.reports.tables import bytes_text, counted, flops_text, seconds_text
 
-MOST_POINTS = 5  # chosen: points in a verdict, so that it can be read at a glance
-_LEAST_SHARE = 0.01  # chosen: share of the step below which a point is left out
-_REPEATED = 0.01  # chosen: share of a device's operations above which repeated work is a point
+MOST_POINTS = 5  # chosen: number of points in a verdict, so that it can be read at a glance
+_LEAST_SHARE = 0.01  # chosen: share of the step below which a point is omitted
+_REPEATED = 0.01  # chosen: redundant share of a device's operations above which redundant work is a point
 
 
 @dataclass(frozen=True)
 class Point:
-    """A point that matters: the seconds of the step that it concerns, a sentence, and the command that shows more."""
+    """One statement of a verdict: the seconds of the step that it concerns, a sentence, and the option that shows
+    more.
+    """
 
     seconds: float
     text: str
@@ -35,7 +37,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The figures of a step, and the points that matter most, longest first."""
+    """The figures of a step, and the points that concern the largest part of it, in decreasing order of seconds."""
 
     lines: tuple[str, ...]
     points: tuple[Point, ...]
@@ -48,7 +50,7 @@ class Verdict:
         return "\n".join([*self.lines, *(["", "What matters most", *point_lines] if point_lines else [])])
 
     def record(self) -> dict[str, Any]:
-        """Return the verdict as plain values, for `--json` and the HTML page."""
+        """Return the verdict as a JSON-serializable dict, for `--json` and the HTML page."""
         return asdict(self)
 
 
@@ -56,7 +58,7 @@ def verdict_of(executable: Compiled, groups: Sequence[Group]) -> Verdict:
     """Return the verdict about a program.
 
     Args:
-        groups: all of its collectives, grouped by cause.
+        groups: all collectives of the program, grouped by cause.
     """
     candidates = [
         *_waits(groups),
@@ -107,7 +109,7 @@ def _waits(groups: Sequence[Group]) -> Iterator[Point]:
 
 
 def _repeats(executable: Compiled) -> Iterator[Point]:
-    """Yield a point for redundant work, with its share of the kernel time."""
+    """Yield a point about redundant work, with the share of the kernel time that it takes."""
     for part in executable.parts:
         analysis, groups = part.analysis, repeated_work(part)
         if analysis is None or not groups or not analysis.flops_per_device:
@@ -120,7 +122,7 @@ def _repeats(executable: Compiled) -> Iterator[Point]:
 
 
 def _computes(executable: Compiled) -> Iterator[Point]:
-    """Yield a point for the ops whose kernels take longest. Kernels are grouped by their main op."""
+    """Yield a point about the op whose kernels take the most time. Kernels are grouped by their main op."""
     times: dict[str, float] = {}
     counts: Counter[str] = Counter()
     for part in executable.parts:
@@ -151,16 +153,16 @@ def _more_memory(executable: Compiled) -> Iterator[Point]:
 
 
 def _gathers(executable: Compiled) -> Iterator[Point]:
-    """Yield a point for gathers that no annotation requires."""
+    """Yield a point about the gathers that no annotation requires."""
     if unannotated := gathers(executable):
         moved, first = sum(gather.ring_bytes for gather in unannotated), unannotated[0]
         name = named(first.value) or f"the value of {place_text(first.made) or 'an operation'}"
-        text = f"{counted(len(unannotated), 'value')} gathered though no annotation asks for it, {bytes_text(moved)}; most for {name}"
+        text = f"{counted(len(unannotated), 'value')} gathered although no annotation requires it, {bytes_text(moved)}; most for {name}"
         yield Point(sum(gather.seconds for gather in unannotated), text, "--strict, --advise")
 
 
 def _buffers(executable: Compiled) -> Iterator[Point]:
-    """Yield a point for the group of equal buffers with the most bytes at the peak."""
+    """Yield a point about the group of equal buffers that takes the most bytes at the peak."""
     largest = next(iter(resident_groups(executable.memory)), [])
     if largest:
         total = sum(resident.bytes for resident in largest)

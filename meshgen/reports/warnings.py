@@ -1,4 +1,4 @@
-"""Warnings about valid programs that their author should know. They have codes like errors."""
+"""Warnings about valid programs. They have codes like errors."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _MAPS = with_trait(Trait.BROADCASTS) | ARRANGING | {*ANNOTATIONS} | MADE - OF_RA
 
 
 def warnings_of(executable: Compiled) -> list[Diagnostic]:
-    """Return the warnings about a program, those of each mesh in program order."""
+    """Return the warnings about a program, mesh by mesh in program order."""
     stages = [part.stages for part in executable.parts]
     found_warnings = [
         warning
@@ -43,7 +43,7 @@ def warnings_of(executable: Compiled) -> list[Diagnostic]:
 
 
 def warning_records(warnings: Sequence[Diagnostic]) -> list[dict[str, Any]]:
-    """Return the warnings as plain values, for `--json`."""
+    """Return the warnings as JSON-serializable dicts, for `--json`."""
     return [
         {"code": warning.code, "message": warning.message, "hint": warning.hint, "location": place_text(warning.loc)}
         for warning in warnings
@@ -51,19 +51,20 @@ def warning_records(warnings: Sequence[Diagnostic]) -> list[dict[str, Any]]:
 
 
 def _reductions(module: Module) -> Iterator[Diagnostic]:
-    """Yield a warning for each Shardy reduction of a value that cannot be unreduced.
+    """Yield a warning for each Shardy reduction whose operand cannot hold partial sums.
 
-    Such values are arguments, constants and element-wise results without a partial annotation.
+    Such operands are arguments, constants and element-wise results without a partial annotation.
     """
     producers = {value: node for node in all_nodes(module.graph) for value in node.results}
     annotation_by_input = dict(zip(module.graph.inputs, module.in_annotations, strict=False))
     is_reduced: dict[Value, bool] = {}
 
     def is_whole(value: Value) -> bool:
-        """Whether neither an annotation nor an op can make devices hold partial sums of `value`."""
+        """Whether `value` cannot hold partial sums: neither an annotation nor the op that produces it makes them."""
         node = producers.get(value)
         if value not in is_reduced:
-            is_reduced[value] = False  # values of regions are unknown, so they count as possibly unreduced
+            # the operands of region inputs are unknown, so assume that they can hold partial sums
+            is_reduced[value] = False
             if node is None:
                 annotation = annotation_by_input.get(value)
                 is_reduced[value] = value in annotation_by_input and (
@@ -86,7 +87,7 @@ def _reductions(module: Module) -> Iterator[Diagnostic]:
 
 
 def _branches(module: Module) -> Iterator[Diagnostic]:
-    """Yield a warning for each branch op with collectives, which becomes selects, so that all branches are computed."""
+    """Yield a warning for each branch op with collectives. It is lowered to selects, so all branches are computed."""
     branchings = [
         node
         for node in all_nodes(module.graph)

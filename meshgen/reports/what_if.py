@@ -1,4 +1,4 @@
-"""Answer "what if a value were annotated": plan the program again with the annotation, and compare both plans."""
+"""Plan a program again with additional annotations, and compare both plans (`explain --what-if`)."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ FIGURES = (
 
 
 def annotated_with(module: Module, shardings: Mapping[str, Sharding]) -> Module:
-    """Return the program with required annotations on the named values. They replace annotations that the values have.
+    """Return the program with required annotations on the named values, in place of their present annotations.
 
     Args:
-        shardings: by `%h`, an input's name, or the source line of the producing op.
+        shardings: the shardings, keyed by value name (`%h`), input name, or source line of the producing op.
     Raises:
         UsageError: MG0001 for an unknown value.
     """
@@ -52,17 +52,18 @@ def _with_annotation(module: Module, name: str, sharding: Sharding) -> Module:
 
 
 def annotated_values(module: Module, shardings: Mapping[Value, Sharding]) -> Module:
-    """Return the program with required annotations on results of its nodes."""
+    """Return the program with required annotations on the values in `shardings`, which are results of nodes."""
     return replace(module, graph=_insert(module.graph, shardings))
 
 
 def values_by_id(graph: Graph) -> dict[int, Value]:
-    """Return the values that a graph's nodes and their regions produce, by the id that stays constant in all stages."""
+    """Map ids, which are constant over all stages, to the values that a graph's nodes and their regions produce."""
     return {value.id: value for value in _produced_values(graph)}
 
 
 def named_value(graph: Graph, name: str) -> tuple[int | None, Value]:
-    """Find a value by name or source line. Returns the input index, or None for a node's result, and the value.
+    """Find a value by name or source line. Returns (input index, value). The index is None if a node produces the
+    value.
 
     Raises:
         UsageError: MG0001 if the name matches no value or several.
@@ -99,7 +100,9 @@ def _produced_values(graph: Graph) -> list[Value]:
 
 
 def _insert(graph: Graph, shardings: Mapping[Value, Sharding]) -> Graph:
-    """Insert an annotation after each node that produces a value of `shardings`, and in regions with such an input."""
+    """Insert annotations for the values in `shardings`: after the producing node, or at the start of the region with
+    the input.
+    """
     annotated: dict[Value, Value] = {}
     nodes = [_annotation(value, shardings[value], value.loc, annotated) for value in graph.inputs if value in shardings]
     for node in graph.nodes:
@@ -115,15 +118,15 @@ def _insert(graph: Graph, shardings: Mapping[Value, Sharding]) -> Graph:
 
 
 def _annotation(value: Value, sharding: Sharding, loc: Location | None, annotated: dict[Value, Value]) -> Node:
-    """Return an annotation node for a value, and map the value to its result in `annotated`, for later uses."""
-    # the same id, because the user sees it as the same value
+    """Return an annotation node for `value`, and map `value` to the node's result in `annotated`, for later uses."""
+    # same id as `value`, because the user sees both as one value
     annotated[value] = Value(value.type, value.name, loc=value.loc, id=value.id)
     options = {"sharding": sharding, "required": True, "as_result": True, "open_dims": ()}
     return Node("annotate", [value], [annotated[value]], options, loc)
 
 
 def comparison(before: Compiled, after: Compiled) -> list[tuple[str, Any, Any]]:
-    """Return rows of (figure, before, after): collectives and bytes of each kind, then totals."""
+    """Return rows (figure, before, after): the count and bytes of each kind of collective, then totals."""
     kinds = sorted({row.kind for executable in (before, after) for row in executable.comms})
     rows: list[tuple[str, Any, Any]] = []
     for kind in kinds:
@@ -134,14 +137,13 @@ def comparison(before: Compiled, after: Compiled) -> list[tuple[str, Any, Any]]:
 
 
 def changed_record(vanish: Comms, appear: Comms) -> dict[str, Any]:
-    """Return the collectives that vanish and those that appear, for `--json`."""
+    """Return the vanished and the added collectives as a JSON-serializable dict."""
     return {"vanish": collective_records(vanish), "appear": collective_records(appear)}
 
 
 def changed_collectives(before: Comms, after: Comms) -> tuple[Comms, Comms]:
-    """Return the collectives that vanish and those that appear.
-
-    Collectives with equal operands, axes and source line match.
+    """Return the collectives that only the program `before` has, and those that only `after` has. Two collectives are
+    equal if their operands, axes and source line are.
     """
     return _difference(before, after), _difference(after, before)
 
@@ -164,7 +166,9 @@ def _kind_bytes(executable: Compiled, kind: str) -> int:
 
 
 def changes_text(vanish: Comms, appear: Comms) -> list[str]:
-    """Return a line per collective that vanishes or appears. Those of repeated layers share a line with their sum."""
+    """Return a line per vanished or added collective. The collectives of repeated layers share a line with their
+    totals.
+    """
     groups: dict[tuple[str, ...], list[Collective]] = {}
     for word, rows in (("vanishes", vanish), ("appears", appear)):
         for row in rows:

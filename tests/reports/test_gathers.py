@@ -44,8 +44,8 @@ def test_gather_without_annotation_is_reported() -> None:
     assert (gather.value, gather.user, gather.axes) == ("w", "b", ("x",))
     assert (gather.source, gather.target) == ("[{x}, {}]", "[{}, {}]")
     assert gather.ring_bytes == executable.comms.ring_bytes == 32 * 16 * 4 // 2
-    assert "Gathered though no annotation asks for it" in executable.explain(verbose=True)
-    assert "1 value gathered though no annotation asks for it, 1.02 kB; most for `w`" in str(executable.explain())
+    assert "Gathered although no annotation requires it" in executable.explain(verbose=True)
+    assert "1 value gathered although no annotation requires it, 1.02 kB; most for `w`" in str(executable.explain())
 
 
 @pytest.mark.parametrize("text", [MEANT, EXCHANGED], ids=["meant", "exchanged"])

@@ -78,18 +78,26 @@ def add_options(group: Options) -> None:
         "-c", "--check", metavar="N", type=natural, default=1, help="1: count wrong elements (default: 1)"
     )
     group.add_argument(
-        "-d", "--datatype", metavar="TYPES", default="float", help=f"types: {', '.join(TYPES)} or all (default: float)"
+        "-d",
+        "--datatype",
+        metavar="TYPES",
+        default="float",
+        help=f"element types: {', '.join(TYPES)} or all (default: float)",
     )
-    group.add_argument("-o", "--op", metavar="OPS", default="sum", help=f"{', '.join(OPS)} or all (default: sum)")
+    group.add_argument(
+        "-o", "--op", metavar="OPS", default="sum", help=f"reductions: {', '.join(OPS)} or all (default: sum)"
+    )
     group.add_argument(
         "-r", "--root", metavar="N", type=natural, default=0, help="root rank of broadcast and reduce (default: 0)"
     )
-    group.add_argument("-g", "--ngpus", metavar="N", type=positive, help="ranks of this process (default: all GPUs; 8 simulated, 4 emulated ones)")  # fmt: skip
-    group.add_argument("--groups", metavar="NAMES", help="ranks that communicate: all, host (those of each host), across (one of each host); with --save-profile all that exist (default: all)")  # fmt: skip
+    group.add_argument("-g", "--ngpus", metavar="N", type=positive, help="number of ranks in this process (default: all GPUs; 8 simulated or 4 emulated GPUs)")  # fmt: skip
+    group.add_argument("--groups", metavar="NAMES", help="groups of ranks that communicate: all, host (the ranks of each host), across (one rank of each host); default: all, with --save-profile every kind that exists")  # fmt: skip
     group.add_argument("--machine", metavar="NAME", help="machine of the simulated engine; with --save-profile, the source of parameters that are not measured")  # fmt: skip
     group.add_argument("--arch", default="sm_90", help="architecture of emulated GPUs (default: %(default)s)")
     group.add_argument(
-        "--save-profile", metavar="FILE.json", help="write latency and rate of each class of links, for --machine FILE"
+        "--save-profile",
+        metavar="FILE.json",
+        help="write the measured latency and rate of each class of links to this profile, for --machine FILE",
     )
 
 

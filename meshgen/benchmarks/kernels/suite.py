@@ -32,7 +32,7 @@ TITLES = {
 
 
 def add_options(group: Options) -> None:
-    group.add_argument("--target", metavar="cuda:ARCH", help=f"one architecture; kernels are measured if the GPU has it (default: the GPU's, or else {DEFAULT_TARGET})")  # fmt: skip
+    group.add_argument("--target", metavar="cuda:ARCH", help=f"one architecture; kernels are measured if it is the architecture of the GPU (default: the GPU's, or else {DEFAULT_TARGET})")  # fmt: skip
     group.add_argument(
         "--jobs", metavar="N", type=positive, default=1, help="programs compiled at the same time (default: 1)"
     )

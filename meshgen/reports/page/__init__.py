@@ -1,1 +1,1 @@
-"""The HTML page about a program: the contents of its parts, and its template, style and script."""
+"""The HTML page about a program: the data of its sections, and its template, style and script."""

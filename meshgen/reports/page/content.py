@@ -1,4 +1,4 @@
-"""The contents of the HTML page as plain values: text for the template, and data for the script."""
+"""The contents of the HTML page as JSON-serializable values: text for the template, and data for the script."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from meshgen.reports.verdict import verdict_of
 from meshgen.runtime.module import LoadedModule
 from meshgen.runtime.sizes import sizes_text
 
-MOST_PICTURES = 60  # chosen: drawn inputs and outputs; those of equal type and sharding share a picture
+MOST_PICTURES = 60  # chosen: number of drawn inputs and outputs; values of equal type and sharding share a picture
 MOST_CELLS = 16  # chosen: cells along a side of a drawn grid, so that device lists stay readable
 
 
@@ -71,7 +71,9 @@ def content(executable: Compiled, command: str, loaded: LoadedModule | None = No
 
 
 def origin(executable: Compiled, command: str) -> dict[str, Any]:
-    """Return what is needed to make the page again: the command, the version, and a hash of the program's text."""
+    """Return the command line, the meshgen version, and a hash of the program's text, with which the page can be made
+    again.
+    """
     first = next(iter(executable.stages))
     text = executable.as_text(first)
     options = executable.options
@@ -118,7 +120,9 @@ def _warnings(executable: Compiled) -> list[Table]:
 
 
 def _annotations(executable: Compiled) -> list[Table]:
-    """Return the table of annotations that the optimized program does not follow, or no table if it follows all."""
+    """Return a list with the table of annotations that the optimized program does not follow, or an empty list without
+    any.
+    """
     record = annotation_record(executable)
     rows = [("required", annotation) for annotation in record["not_as_required"]]
     rows += [("hint", annotation) for annotation in record["hints_that_lost"]]
@@ -165,7 +169,7 @@ def _inputs(executable: Compiled) -> Table:
 
 
 def pictures(executable: Compiled) -> list[dict[str, Any]]:
-    """Return the tiles of inputs and outputs. Values of equal type and sharding share a picture."""
+    """Return pictures of the tiles of inputs and outputs. Values of equal type and sharding share a picture."""
     pictures_by_key: dict[tuple[str, str, str], dict[str, Any]] = {}
     for part in executable.parts:
         module = part.fused
@@ -186,7 +190,7 @@ def pictures(executable: Compiled) -> list[dict[str, Any]]:
 
 
 def grid_record(grid: Grid) -> dict[str, Any]:
-    """Return a grid in which each cell has its devices as text and the rank of the first."""
+    """Return a grid as a dict, in which each cell has the text of its devices, and the rank of the first device."""
     cells = [row[:MOST_CELLS] for row in grid.cells[:MOST_CELLS]]
     texts: Sequence[Any] = [[[devices_text(cell), cell[0] if cell else -1] for cell in row] for row in cells]
     return asdict(grid) | {"rows": grid.rows[:MOST_CELLS], "columns": grid.columns[:MOST_CELLS], "cells": texts}

@@ -1,4 +1,4 @@
-"""The kernels on the HTML page: work, traffic and time of each for the roofline, and their code."""
+"""The kernels on the HTML page: operations, bytes and seconds of each kernel for the roofline plot, and their code."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from meshgen.reports.interface import Compiled
 from meshgen.runtime.module import LoadedModule
 from meshgen.runtime.plan import Launched
 
-MOST_CODE = 600_000  # chosen: characters of sources, and as many of PTX, so that the page stays below 2 MB
+MOST_CODE = 600_000  # chosen: characters of Triton sources, and as many of PTX, so that the page stays below 2 MB
 
 
 def kernels(executable: Compiled) -> list[dict[str, Any]]:
-    """Return a record per kernel, those that take longest in a step first.
+    """Return a record per kernel, ordered by the time that it takes in a step.
 
     Seconds, operations and bytes are per launch.
     """
@@ -48,7 +48,9 @@ def _kernel(prefix: str, name: str, launches: list[Launched], part: Compiled) ->
 
 
 def roofline(executable: Compiled) -> dict[str, Any]:
-    """Return the limits of the predicted device: FLOP/s of matmuls by type and of other arithmetic, and bytes/s."""
+    """Return the roofline of the device: peak FLOP/s of matmuls by type and of other arithmetic, and bytes/s of
+    memory.
+    """
     device = device_of(predicted_on(executable.target, None, executable.mesh)[0])
     return {
         "device": device.product,
@@ -71,7 +73,7 @@ def code(executable: Compiled, loaded: LoadedModule | None = None) -> dict[str, 
     try:
         sources = {name: source.text for name, source in executable.sources.items()}
         sources |= {f"{name} ({arch})": source.text for (name, arch), source in executable.forms.items()}
-    except MeshgenError as error:  # the target lacks kernels; the page shows the error
+    except MeshgenError as error:  # the target has no kernels; the page shows the error
         return _sources_that_fit({}, {}, order) | {"refused": str(error)}
     ptx = {f"{name} ({arch})": built.ptx.decode() for (name, arch), built in executable.built.items()}
     return _sources_that_fit(sources, ptx, order)
@@ -93,7 +95,9 @@ def _code_of_module(loaded: LoadedModule) -> tuple[dict[str, str], dict[str, str
 
 
 def _sources_that_fit(sources: dict[str, str], ptx: dict[str, str], order: list[str]) -> dict[str, Any]:
-    """Return the code that fits into the page, with the kernels that take longest first."""
+    """Return the code that fits into the size limit of the page. Kernels in `order` (the slowest first) have
+    priority.
+    """
     rank = {name: index for index, name in enumerate(order)}
     left_out: list[str] = []
     ordered = [
@@ -105,7 +109,7 @@ def _sources_that_fit(sources: dict[str, str], ptx: dict[str, str], order: list[
 
 
 def _fitting(texts: dict[str, str], left_out: list[str]) -> dict[str, str]:
-    """Return the first texts up to the size limit. The names of the others are appended to `left_out`."""
+    """Return the first texts up to the size limit. The names of omitted texts are appended to `left_out`."""
     fitting: dict[str, str] = {}
     characters_left = MOST_CODE
     for name, text in texts.items():

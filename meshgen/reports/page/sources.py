@@ -1,4 +1,4 @@
-"""The user's source lines with the collectives, bytes and seconds of each."""
+"""The user's source lines, each with the collectives, bytes and seconds that it causes."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ from meshgen.reports.comms import Collective, total_of
 from meshgen.reports.interface import Compiled
 
 CONTEXT = 3  # chosen: lines shown before and after a line with figures
-MOST_WHOLE = 400  # chosen: lines of a file that is shown entirely
-MOST_LINES = 1500  # chosen: lines shown of one file, so that the page stays small
+MOST_WHOLE = 400  # chosen: number of lines up to which a file is shown entirely
+MOST_LINES = 1500  # chosen: number of lines that are shown of one file, so that the page stays small
 
 
 class Line(NamedTuple):
-    """The figures of a source line per step: bytes per device, total and exposed seconds on links, seconds of kernels."""
+    """The cost of a source line per step: bytes per device, total and exposed seconds of collectives, seconds of
+    kernels.
+    """
 
     collectives: int
     ring_bytes: int
@@ -26,7 +28,7 @@ class Line(NamedTuple):
 
 
 def files(executable: Compiled) -> list[dict[str, Any]]:
-    """Return the lines of each source file: number, text, and figures if there are any.
+    """Return the lines of each source file: number, text, and cost figures if the line has any.
 
     The text is empty if the file cannot be read.
     """
@@ -41,7 +43,7 @@ def files(executable: Compiled) -> list[dict[str, Any]]:
 
 
 def figures(executable: Compiled) -> dict[tuple[str, int], Line]:
-    """Return the cost of each line, by the base name of its file and its number."""
+    """Map (base name of the file, line number) to the cost of the line."""
     rows: dict[tuple[str, int], list[Collective]] = {}
     kernels: dict[tuple[str, int], float] = {}
     for part in executable.parts:
@@ -64,7 +66,7 @@ def _place(source: str) -> tuple[str, int] | None:
 
 
 def _paths(executable: Compiled) -> dict[str, Path]:
-    """Return the readable source files by base name. The first of several files with the same base name wins."""
+    """Return the readable source files by base name. Of several files with the same base name, the first is used."""
     paths: dict[str, Path] = {}
     for part in executable.parts:
         for node in program_nodes(next(iter(part.stages.values())).graph):

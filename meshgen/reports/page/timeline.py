@@ -9,14 +9,15 @@ from meshgen.reports.interface import Compiled
 from meshgen.reports.memory import lifetimes, live_bytes
 from meshgen.runtime.plan import NETWORK, Item
 
-LARGEST = 24  # chosen: buffers that are drawn
+LARGEST = 24  # chosen: number of buffers that are drawn, the largest
 _DIGITS = 4  # chosen: digits of times in microseconds, which suffice for a step of a second
 _MICROSECONDS = 1e6
 STREAM_NAMES = ("computes", "communicates", "network")
 
 
 def streams(executable: Compiled) -> Iterator[tuple[str, list[tuple[float, float, Item]]]]:
-    """Yield the name and launches of each stream of all meshes. A launch has its start and end in the step, in seconds.
+    """Yield the name and the launches of each stream, for all meshes. A launch has its start and end in the step, in
+    seconds.
 
     The network stream is left out if it has no launches.
     """
@@ -33,7 +34,7 @@ def streams(executable: Compiled) -> Iterator[tuple[str, list[tuple[float, float
 def lanes(executable: Compiled) -> list[dict[str, Any]]:
     """Return a lane per mesh and stream, with spans of start, duration, label, and whether it communicates.
 
-    Times are in microseconds. A span refers to its label by the index in `labels` of the lane, because most launches
+    Times are in microseconds. A span refers to its label by an index into the lane's `labels`, because most launches
     share labels.
     """
     drawn_lanes: list[dict[str, Any]] = []
@@ -49,7 +50,7 @@ def lanes(executable: Compiled) -> list[dict[str, Any]]:
 
 
 def memory(executable: Compiled) -> list[dict[str, Any]]:
-    """Return for each mesh the live bytes over time (in microseconds) and the largest buffers with their spans."""
+    """Return for each mesh the live bytes over time (in microseconds), and the largest buffers with their lifetimes."""
     records: list[dict[str, Any]] = []
     for index, part in enumerate(executable.parts):
         plan, starts = part.plan, list(executable.started(index))

@@ -8,14 +8,16 @@ from meshgen.mesh import Mesh
 from meshgen.reports.comms import Collective
 from meshgen.reports.interface import Compiled
 
-MOST_DEVICES = 64  # chosen: devices of the largest mesh whose matrix is drawn
-_DIRECT = ("all_to_all", "retile")  # each device sends to every other one of its group; other kinds send along a ring
+MOST_DEVICES = 64  # chosen: number of devices up to which the matrix of a mesh is drawn
+# kinds in which each device sends to every other device of its group; other kinds send along a ring
+_DIRECT = ("all_to_all", "retile")
 
 
 def matrices(executable: Compiled) -> list[dict[str, Any]]:
-    """Return `bytes[sender][receiver]` for each mesh, in the ring model: a device sends to the next one of its group.
+    """Return `bytes[sender][receiver]` for each mesh, in the ring model: a device sends to the next device of its
+    group.
 
-    Transfers to other meshes do not count. Meshes of more than 64 devices are left out.
+    Transfers between meshes are not included. Meshes of more than 64 devices are left out.
     """
     records: list[dict[str, Any]] = []
     for part in executable.parts:
@@ -37,7 +39,7 @@ def matrices(executable: Compiled) -> list[dict[str, Any]]:
 
 
 def _add(table: list[list[float]], row: Collective, mesh: Mesh) -> None:
-    """Add the bytes that each device of each group sends."""
+    """Add the bytes of one collective to `table`: what each device sends to the others of its group."""
     total = row.ring_bytes * row.times
     for group in mesh.groups(row.axes):
         if len(group) < 2:
