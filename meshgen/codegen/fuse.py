@@ -104,7 +104,7 @@ def fuse(module: Module, context: Compilation | None = None) -> Module:
 def _fused_graph(grouping: Grouping, kernels: Kernels, outer_producers: Mapping[Value, Node] | None = None) -> Graph:
     """Write one function, or one region of a control flow op, with launches of kernels.
 
-    Values that are used outside of kernels stay the same objects. `outer_producers` maps captured values to their
+    Values that are used outside of kernels remain the same `Value` objects. `outer_producers` maps captured values to their
     producers.
     """
     return _FusedGraphWriter(grouping, kernels, {**(outer_producers or {}), **grouping.producer}).write()

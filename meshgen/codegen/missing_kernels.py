@@ -76,11 +76,11 @@ def _fault(parts: Sequence[_Unsupported], kernels: int, runs: int) -> Diagnostic
     """Return the diagnostic for one op or element type, with its first locations."""
     types = list(dict.fromkeys(part.types for part in parts if part.types))
     of = f" of {'; '.join(types[:_SHOWN])}" if types else ""
-    others = f" and {len(types) - _SHOWN} other types" if types[_SHOWN:] else ""
+    other_types = f" and {len(types) - _SHOWN} other types" if types[_SHOWN:] else ""
     frequency = f": {runs} times a step, in {kernels} kernel{'s' if kernels > 1 else ''}" if runs > 1 else ""
     locations = list(dict.fromkeys(part.loc for part in parts if part.loc))
     hint = "compile it with --target cpu: it runs on the reference device"
     if parts[0].what in _OF_COMPLEX:
         hint = f"an operation has no form for real and imaginary parts (factorizations, products over devices); {hint}"
-    text, first = f"{parts[0].what}{of}{others}{frequency}", locations[0] if locations else None
+    text, first = f"{parts[0].what}{of}{other_types}{frequency}", locations[0] if locations else None
     return Diagnostic("MG0301", text, first, tuple(other_places(locations[1:])), hint)

@@ -13,7 +13,8 @@ from meshgen.kernels.architectures import MMA, tensor_cores
 # least columns of an epilogue subtile: with fewer, a store of 2-byte elements writes less than 64 bytes per row
 LEAST_PART = 32
 # Requirements on GEMM operands that tensor descriptors copy as TMA tiles.
-# elements of the contracted dims; chosen: with fewer, creating the descriptors takes a large part of the kernel's time
+# Least number of contracted elements; chosen: with fewer, creating the descriptors takes a large part of the kernel's
+# time.
 TMA_K = 512
 TMA_ROWS = 64  # least rows of a tile: one instruction multiplies 64 rows (PTX ISA 8.7, wgmma.mma_async)
 TMA_BYTES = (1, 2)  # sizes of an element in bytes: tensor cores do not multiply full-precision f32

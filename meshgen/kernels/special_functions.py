@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 # The polynomials below are least-squares fits of the relative error at Chebyshev points, highest power first. The first
-# two fit (1 + 2x) exp(x^2) erfc(x) in the variable (x - 3) / (x + 3): for x from 0.5 to 10.1 with error 5e-10, and for
-# x
-# from 0.5 to 28 with error 2e-15.
+# two fit (1 + 2x) exp(x^2) erfc(x) in the variable (x - 3) / (x + 3): for x from 0.5 to 10.1 with error 5e-10, and up
+# to 28 with error 2e-15.
 _ERFC_F32 = (
     -0.000189560942, -0.000696416577, 0.00195606496, 0.00250864633, -0.0237891701, 0.068310289, -0.119271545,
     0.129645053, -0.047562379, -0.135621104, 1.25300806,

@@ -71,8 +71,10 @@ class Backward:
             QUERIES: self.reach.chain(forward.queries), KEYS: self.reach.chain(forward.keys), VALUES: self.reach.chain(self.change),
         }  # fmt: skip
         for role, end in roles.ends.items():
-            known = sources[_OTHER[role]]
-            if not any(known.get(value) == index for value, index in self.reach.chain((end.other, end.place)).items()):
+            known_indices = sources[_OTHER[role]]
+            if not any(
+                known_indices.get(value) == index for value, index in self.reach.chain((end.other, end.place)).items()
+            ):
                 raise UnformedError
         out, rows = forward.write()
         first = min(self.dots, key=self.uses.graph.nodes.index)
@@ -88,9 +90,7 @@ class Backward:
     # ---- the nodes
 
     def _collect(self, values: Iterable[Value]) -> None:
-        """Collect the matmuls that use `values`, the nodes between, and results of these that other nodes read
-        (`escapes`).
-        """
+        """Collect the nodes from `values` to matmuls, and (in `escapes`) the inner results that other nodes read."""
         stack = list(values)
         while stack:
             for node in self.uses.of(stack.pop()):
@@ -126,7 +126,7 @@ class Backward:
 
     def _gradient_product(self) -> Node:
         """Return the matmul that computes `dp`, the gradient of the probabilities."""
-        scores, found = self.attention.scores, dict[Node, None]()
+        scores, products = self.attention.scores, dict[Node, None]()
         for node in self.inside:
             stack = [v for v in node.operands if v.type.size == scores.result.type.size]
             for _ in range(_MOST_STEPS):
@@ -136,15 +136,17 @@ class Backward:
                 if node_behind is None or node_behind in self.inside or node_behind in self.attention.members:
                     continue
                 if node_behind.op in DOTS:
-                    found[node_behind] = None
+                    products[node_behind] = None
                 elif node_behind.op in POINTWISE or node_behind.op in LAYOUT - LEAVING:
                     stack += [v for v in node_behind.operands if v.type.size == scores.result.type.size]
-        if len(found) != 1:
+        if len(products) != 1:
             raise UnformedError
-        return next(iter(found))
+        return next(iter(products))
 
     def _require_order(self, first: Node, values: Sequence[Value]) -> None:
-        """Raise UnformedError unless all operands of the gradient ops are computed before `first`, their position."""
+        """Raise UnformedError unless the gradient ops can be written before `first`: all their operands are computed
+        there.
+        """
         position = self.uses.graph.index.positions
         last = position[first.result]
         if any(position.get(value, -1) >= last for value in (*values, self.attention.product.result)):
@@ -153,9 +155,7 @@ class Backward:
     # ---- indices
 
     def _end(self, dot: Node) -> End:
-        """Return the matmul `dot` as an `End`: the operand that is computed from scores, and the indices of both
-        operands.
-        """
+        """Return the matmul `dot` as an `End`, which says which of its operands is computed from scores."""
         inner = [i for i in (0, 1) if self._is_inside(dot.operands[i])]
         if len(inner) != 1:
             raise UnformedError
@@ -262,7 +262,7 @@ class Backward:
 
         An example of such a reader is the gradient of a bias.
         """
-        forward, layouts, found = self.forward, self.forward.layouts, dict[Node, list[Node]]()
+        forward, layouts, replacements = self.forward, self.forward.layouts, dict[Node, list[Node]]()
         product, total = self.attention.product.result, self.attention.total.result
         out = layouts.element(product, forward.loops.result)
         totals = layouts.element(total, forward.placed[total])
@@ -282,9 +282,9 @@ class Backward:
             moved = builder.permuted(row, [forward.rows.index(f) for f in names])
             builder.reshape(builder.convert(moved, node.result.type.dtype), node.result.type.shape)
             builder.make([node.result])
-            found[node] = [each for each in forward.needed([node.result]) if each not in written]
-            written.update(found[node])
-        return found
+            replacements[node] = [each for each in forward.needed([node.result]) if each not in written]
+            written.update(replacements[node])
+        return replacements
 
     def _write(self, builder: Builder, roles: Roles, gradient: tuple[Region, Value], operands: Sequence[Element]) -> list[Value]:  # fmt: skip
         """Write the gradient ops, and return the program's values that they define."""
@@ -294,7 +294,7 @@ class Backward:
         precision = {precision_of(end.dot, end.side) for role, end in roles.ends.items() if role != VALUES}
         if len(precision) > 1:
             raise UnformedError
-        found: list[Value] = []
+        written_values: list[Value] = []
         attrs = forward.attrs | {"gradient_precision": next(iter(precision), ())}
         for op, numbers in ((QUERY_GRADIENT, (QUERIES,)), (KEY_GRADIENT, (KEYS, VALUES))):
             ends = [roles.ends.get(i) for i in numbers]
@@ -303,22 +303,23 @@ class Backward:
             targets = self._targets(ends)
             names = self._names_of(numbers, targets)
             dtypes = [
-                (first[n] if each is None else each)[0].type.dtype for n, each in zip(numbers, targets, strict=True)
+                (first[n] if target is None else target)[0].type.dtype
+                for n, target in zip(numbers, targets, strict=True)
             ]
-            factors = notation([each for _, each in operands], names)
-            values, types = [each for each, _ in operands], list(map(forward.type_of, names, dtypes))
+            factors = notation([operand for _, operand in operands], names)
+            values, types = [operand for operand, _ in operands], list(map(forward.type_of, names, dtypes))
             results = builder.append(op, values, types, attrs | {"factors": factors}, regions)
             node = builder.graph.nodes[-1]
-            for each, target in zip(results, targets, strict=True):
+            for result, target in zip(results, targets, strict=True):
                 if target is None:
                     continue
-                found.append(target[0])
-                if each.type.shape == target[0].type.shape:
-                    node.results[node.results.index(each)] = target[0]
+                written_values.append(target[0])
+                if result.type.shape == target[0].type.shape:
+                    node.results[node.results.index(result)] = target[0]
                 else:
-                    builder.reshape(each, target[0].type.shape)
+                    builder.reshape(result, target[0].type.shape)
                     builder.make([target[0]])
-        return found
+        return written_values
 
     def _targets(self, ends: Sequence[End | None]) -> list[tuple[Value, Index] | None]:
         """Return the last value of the chain of single users after each matmul, with the index of this value.
@@ -330,7 +331,7 @@ class Backward:
             v for v, name in self.forward.layouts.names.items() if name in self.forward.rows and name not in shared
         ]
         targets = [None if end is None else self.uses.settled(end.dot.result, end.result, summed=heads) for end in ends]
-        rows = {frozenset(self.forward.named(*each)).intersection(self.forward.rows) for each in targets if each}
+        rows = {frozenset(self.forward.named(*target)).intersection(self.forward.rows) for target in targets if target}
         if len(ends) > 1 and len(rows) == 1:
             return targets
         return [None if end is None else self.uses.settled(end.dot.result, end.result) for end in ends]

@@ -75,15 +75,15 @@ def _formed(attention: Attention, uses: Uses) -> Mapping[Node, list[Node]]:
     """
     parts: Mapping[Var, tuple[int, ...]] = {}
     for _ in range(_MOST_SPLITS):
-        layouts, found = Layouts(uses.producer), dict[Node, list[Node]]()
+        layouts, replacements = Layouts(uses.producer), dict[Node, list[Node]]()
         try:
             forward = Forward(attention, layouts, Loops.of(attention, parts), uses)
             rows = log_sums(forward.attention, forward.placed, uses)
-            found = Backward(forward, uses).written() if rows is None else forward.written(rows)
+            replacements = Backward(forward, uses).written() if rows is None else forward.written(rows)
         except UnformedError:
             pass
         new_parts = parts_of(layouts.seen)
         if not new_parts:
-            return found
+            return replacements
         parts = new_parts  # The sizes in `parts` split an original variable, and each variable is split only once.
     return {}

@@ -79,7 +79,7 @@ class Forward:
         self.queries, self.keys = (self._of_scores(number) for number in self.sides)
         self.values = self._values()
         layouts.names = self._names()
-        self.operands = [self._operand(*each) for each in (self.queries, self.keys, self.values)]
+        self.operands = [self._operand(*operand) for operand in (self.queries, self.keys, self.values)]
         self.score = Region(self.elements, self.at(attention.scores.result), attention.members)
         softmaxed = self.score.element(attention.softmaxed, placed[attention.softmaxed])
         self.softmaxed = self.score.wide(Builder(self.score.graph), softmaxed)
@@ -101,11 +101,11 @@ class Forward:
         Args:
             rows: the program's values that are equal to the op's second result (a value per row), each with its index.
         """
-        _, made = self.write()
+        _, row_result = self.write()
         builder = Builder(self.layouts.graph, self.attention.product.loc)
         for value, index in rows.items():
             names = self.named(value, index)
-            builder.reshape(builder.permuted(made, [self.rows.index(f) for f in names]), value.type.shape)
+            builder.reshape(builder.permuted(row_result, [self.rows.index(f) for f in names]), value.type.shape)
             builder.make([value])
         return {self.attention.product: self.needed([self.result[0], *rows])}
 
@@ -119,11 +119,11 @@ class Forward:
         types = [self.type_of(self.out, product.result.type.dtype), self.type_of(self.rows, STATISTIC)]
         builder = Builder(layouts.graph, product.loc)
         regions = self.score_region(), self.share.close(self.weight)
-        made, rows = builder.append(FORWARD, [value for value, _ in self.taken], types, attrs, regions)
+        op_result, rows = builder.append(FORWARD, [value for value, _ in self.taken], types, attrs, regions)
         if not has_kernel(layouts.graph.nodes[-1]):
             raise UnformedError
-        self.finish(builder, made, self.result[0])
-        return (made if made.type.shape != self.result[0].type.shape else self.result[0]), rows
+        self.finish(builder, op_result, self.result[0])
+        return (op_result if op_result.type.shape != self.result[0].type.shape else self.result[0]), rows
 
     def score_region(self) -> Graph:
         """Return the function of the scores. Call this after all regions are finished."""
@@ -152,14 +152,14 @@ class Forward:
         sizes = {name: var.high + 1 for var, name in self.layouts.names.items()}
         return TensorType(tuple(sizes[f] for f in names), dtype)
 
-    def finish(self, builder: Builder, made: Value, result: Value) -> None:
-        """Make the last node define `result` instead of its result `made`. Append a reshape if the shapes differ."""
+    def finish(self, builder: Builder, old_result: Value, result: Value) -> None:
+        """Make the last node define `result` instead of its result `old_result`. Append a reshape if the shapes differ."""
         last_node = builder.graph.nodes[-1]
-        if made.type.shape != result.type.shape:
-            builder.reshape(made, result.type.shape)
+        if old_result.type.shape != result.type.shape:
+            builder.reshape(old_result, result.type.shape)
             builder.make([result])
         else:
-            last_node.results[last_node.results.index(made)] = result
+            last_node.results[last_node.results.index(old_result)] = result
 
     def needed(self, values: Sequence[Value]) -> list[Node]:
         return needed_nodes(self.layouts.graph.nodes, values, lambda _: False)
@@ -211,8 +211,8 @@ class Forward:
     # ---- loops and indices
 
     def _names(self) -> dict[Var, str]:
-        """Return the factor name of each loop: `s` for keys, `d` for the depth, `e` for the width of the values, and
-        other letters for rows.
+        """Return the factor name of each loop. Keys have `s`, the depth `d`, the width of the values `e`, and rows
+        other letters.
         """
         scores = self.placed[self.attention.scores.result]
         keys, depth = variables_of([self.loops.keys]), variables_of(self.loops.depth)

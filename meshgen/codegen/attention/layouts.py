@@ -97,7 +97,7 @@ class Layouts:
         Returns:
             The source and its factor names, or None if no value upstream has one loop per dim.
         """
-        found = None
+        source_with_loops = None
         varies = {v for place in index for v in variables(place)}
         for source, place in self.chain(value, index):
             if is_whole and varies != {v for each in place for v in variables(each)}:
@@ -105,15 +105,15 @@ class Layouts:
             if source.type.dtype != value.type.dtype and source.type.size >= value.type.size:
                 continue
             if (loops := self._loops(source, place)) is not None and all(len(each) <= 1 for each in loops):
-                found = source, loops
-        if found is None and (loops := self._loops(value, index)) is not None:
-            found = value, loops
-        if found is None:
+                source_with_loops = source, loops
+        if source_with_loops is None and (loops := self._loops(value, index)) is not None:
+            source_with_loops = value, loops
+        if source_with_loops is None:
             return None
-        names = tuple(self.names[var] for each in found[1] for var in each)
+        names = tuple(self.names[var] for each in source_with_loops[1] for var in each)
         if len({*names}) != len(names):
             return None
-        return self._in_loops(found[0], found[1], names, value.type.dtype), names
+        return self._in_loops(source_with_loops[0], source_with_loops[1], names, value.type.dtype), names
 
     def _loops(self, value: Value, index: Index) -> list[tuple[Var, ...]] | None:
         loops = [loops_of(expr, size) for expr, size in zip(index, value.type.sizes, strict=True)]

@@ -70,14 +70,14 @@ class Reach:
             parts = new_parts
         raise UnformedError
 
-    def _anchor(self, value: Value, own: Index, anchors: Mapping[Value, Index], passes: Passes,
+    def _anchor(self, value: Value, value_index: Index, anchors: Mapping[Value, Index], passes: Passes,
                 seen: dict[Index, None]) -> tuple[Index, Index, Sequence[int]] | None:  # fmt: skip
-        """Walk from `value` with index `own` to an anchor.
+        """Walk from `value` with index `value_index` to an anchor.
 
-        Returns the anchor's index in terms of `own`, the anchor's known index, and the anchor's sizes. Returns None if
+        Returns the anchor's index in terms of `value_index`, the anchor's known index, and the anchor's sizes. Returns None if
         the walk reaches no anchor.
         """
-        stack, done = [(value, own)], set[Value]()
+        stack, done = [(value, value_index)], set[Value]()
         while stack:
             current, index = stack.pop()
             seen.setdefault(index)
@@ -128,13 +128,13 @@ class Reach:
         raise UnformedError
 
 
-def _solved(index: Index, known: Index, sizes: Sequence[int]) -> dict[Var, Expr] | None:
+def _solved(index: Index, known_index: Index, sizes: Sequence[int]) -> dict[Var, Expr] | None:
     """Solve `index == known` for the variables of `index`.
 
     Returns None if a component of `index` is not a plain nest of variables.
     """
     solution: dict[Var, Expr] = {}
-    for expr, known_expr, size in zip(index, known, sizes, strict=True):
+    for expr, known_expr, size in zip(index, known_index, sizes, strict=True):
         loops = loops_of(expr, size)
         if loops is None:
             return None

@@ -162,7 +162,7 @@ class Samples:
 
 
 class _Draw:
-    """One draw of random arguments, and the values of functions of these arguments."""
+    """One draw of random arguments, and the values that functions have for them."""
 
     def __init__(self, of: Samples, exponential: Value, first: Mapping[Value, Array], elements: Mapping[object, Array]) -> None:  # fmt: skip
         region, weight = of.share
@@ -175,9 +175,12 @@ class _Draw:
             raise UnformedError
         self.shares = np.asarray(self.values[exponential], np.float64) / of.total
         (argument,) = region.first.values()
-        given = {value: elements[key] for key, value in region.arguments.items()}
+        arguments_of_region = {value: elements[key] for key, value in region.arguments.items()}
         self.weights, self.change = (
-            np.asarray(_evaluated(region.graph.nodes, given | {argument: each.astype(np.float32)})[weight], np.float64)
+            np.asarray(
+                _evaluated(region.graph.nodes, arguments_of_region | {argument: each.astype(np.float32)})[weight],
+                np.float64,
+            )
             for each in (self.shares, raw)
         )
 

@@ -138,7 +138,7 @@ class _Interpreter:
             self.env[name] = _either(env_after.get(name), self.env.get(name))
 
     def _loop(self, name: str, ends: Sequence[Int], body: Sequence[Statement]) -> None:
-        # Each program starts this loop at its program id, and the step is the number of programs.
+        # Program p of P programs runs the loop iterations p, p + P, p + 2 P, ...
         if ends[0].op == "program_id":
             count = self.value(ends[1])
             assert _is_constant(count)
@@ -156,7 +156,7 @@ class _Interpreter:
         if not trips:
             return
         count = self.numbers.uniform(name, 0, len(trips) - 1, is_loop=True)
-        for other in dict.fromkeys(each for each in changed if each in self.env):
+        for other in dict.fromkeys(name_in_body for name_in_body in changed if name_in_body in self.env):
             self.env[other] = self._carried(other, count, body, changed.count(other))
         counter = count * trips.step + trips.start
         # The loop's start is unknown, so the counter is a variable in the widest range.
@@ -323,8 +323,8 @@ def _targets(body: Sequence[Statement]) -> Iterator[str]:
                 pass
 
 
-def _is_constant(known: Known) -> TypeGuard[Number]:
-    return isinstance(known, Number) and known.expr.is_constant
+def _is_constant(value: Known) -> TypeGuard[Number]:
+    return isinstance(value, Number) and value.expr.is_constant
 
 
 def _either(left: Known, right: Known) -> Known:

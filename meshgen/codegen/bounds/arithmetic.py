@@ -114,10 +114,10 @@ class Arithmetic:
                 one, other = (left, right) if right.expr.is_constant else (right, left)
                 return Number(one.expr * other.expr.const, bits, needs, exact)
             case "//" | "%" if right.expr.is_constant and right.expr.const > 0:
-                by, wanted = right.expr.const, Need(left.expr, 0, high)
+                by, dividend_need = right.expr.const, Need(left.expr, 0, high)
                 result = left.expr // by if op == "//" else left.expr % by
                 is_sure = left.exact is not None and left.exact.min() >= 0
-                return Number(result, bits, needs if is_sure else tuple(dict.fromkeys((*needs, wanted))), exact)
+                return Number(result, bits, needs if is_sure else tuple(dict.fromkeys((*needs, dividend_need))), exact)
             case _ if exact is not None:
                 return self._of_programs(exact, bits)
             case _:

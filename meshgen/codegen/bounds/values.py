@@ -56,7 +56,9 @@ class Fact(NamedTuple):
 
 
 class Condition(NamedTuple):
-    """A condition, represented by facts that hold in the lanes where it is true. Other lanes are unconstrained."""
+    """A condition, represented by facts that hold in the lanes where the condition is true. Other lanes are
+    unconstrained.
+    """
 
     facts: tuple[Fact, ...] = ()
 

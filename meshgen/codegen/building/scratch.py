@@ -11,7 +11,7 @@ PREFIX = "meshgen-build-"
 
 
 class Scratch:
-    """A directory that only its user can access, deleted by `remove`."""
+    """A directory that only this user can access. The method `remove` deletes the directory."""
 
     def __init__(self) -> None:
         self.path, self._lock = new_directory(PREFIX)

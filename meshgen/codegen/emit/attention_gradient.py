@@ -84,7 +84,7 @@ ATTENTION_GRADIENT = Template("attention-gradient", _match, _emit, KernelForm.AT
 
 
 class _Accumulator(NamedTuple):
-    """One accumulator of the gradient kernel: a sum of operand rows, weighted by probabilities or score gradients.
+    """An accumulator of the gradient kernel, which sums operand rows weighted by probabilities or score gradients.
 
     Attributes:
         result: the result of the op that is accumulated.

@@ -1,4 +1,4 @@
-"""Description of a GEMM kernel with one tile size, built before any source is written: what each program computes."""
+"""Description of a GEMM kernel with one tile size: the work of each program, before any source is written."""
 
 from __future__ import annotations
 

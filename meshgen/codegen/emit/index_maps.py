@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Read:
-    """The element that a layout op reads for one element of its result.
+    """A read by a layout op: the source of one element of the op's result.
 
     Attributes:
         conditions: guards under which the element is read.

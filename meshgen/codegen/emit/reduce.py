@@ -134,7 +134,7 @@ class Reduction:
     def _level(self, nodes: list[Node]) -> None:
         if not self.shape.loops:
             parts = {node: self._operand(node) for node in nodes}
-        elif self.online.keys() >= set(nodes):  # The loop that computed the maximum has already accumulated these sums.
+        elif self.online.keys() >= set(nodes):  # The loop of the maximum has already accumulated these online sums.
             parts = {node: self._rescaled(node) for node in nodes}
         else:
             parts = self._looped(nodes)

@@ -120,7 +120,7 @@ class _Scatter:
         return [held(self.evaluator.in_register(self.evaluator.value(v, (at, self.col), guards))) for v in values]
 
     def _apply(self, totals: list[str], updates: list[str], taken: str) -> None:
-        """Combine the totals with one more update, in the lanes where the condition `taken` holds ("" for all lanes)."""
+        """Combine the totals with another update, in the lanes where the condition `taken` holds ("" for all lanes)."""
         evaluator = self.evaluator
         call = f"{self.combine}({several([*totals, *updates])})"
         if not taken:

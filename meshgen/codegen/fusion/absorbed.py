@@ -48,7 +48,7 @@ def absorbed_nodes(graph: Graph) -> set[Node]:
 
 
 def _read_once(node: Node) -> tuple[Value, ...]:
-    """Return the operands of which a standalone kernel reads each element once."""
+    """Return those operands of a standalone kernel whose elements the kernel reads only once each."""
     count = len(node.operands) // 2
     if node.op == "reduce_region":
         return tuple(node.operands[:count])
@@ -56,7 +56,7 @@ def _read_once(node: Node) -> tuple[Value, ...]:
         return (*node.operands[:count], *node.operands[count + 1 :])
     if node.op == "recurrence":
         (body,) = node.regions
-        # All lanes read the same elements of an operand that has fewer elements than there are lanes.
+        # Operands with fewer elements are excluded, because several lanes read the same element of such an operand.
         lanes = max(value.type.size for value in body.outputs)
         return tuple(
             v for v, body_input in zip(node.operands, body.inputs, strict=True) if body_input.type.size == lanes

@@ -22,9 +22,7 @@ from meshgen.ops.segments import segments
 
 
 class Accumulator(NamedTuple):
-    """The GEMMs that add to one accumulator, in the order of their main loops, and the value that the accumulator
-    holds.
-    """
+    """The GEMMs that add to one accumulator (in the order of their main loops), and the accumulated value."""
 
     products: tuple[Node, ...]
     total: Value

@@ -55,12 +55,12 @@ class Mask(NamedTuple):
 
 
 class _Bound(NamedTuple):
-    """One bound of the keys of a row.
+    """One bound that a mask sets on the keys of a row.
 
     Attributes:
         test: an expression that is nonnegative inside the bound.
         is_least: whether the bound is a lower bound.
-        bound: the first key for a lower bound, else the last key.
+        bound: the first key for a lower bound, the last key for an upper bound.
         fill: the fill and the limit, as in `Mask`.
         inside: the function of the scores, specialized to keys inside the bound.
     """
@@ -138,18 +138,18 @@ class Positions:
 
     def _integer_exprs(self, region: Graph) -> dict[Value, Expr]:
         """Map each integer in `region` that depends only on positions and device coordinates to its expression."""
-        node, found = self.node, dict[Value, Expr]()
+        node, exprs = self.node, dict[Value, Expr]()
         names = node.attrs.positions
         count = len(region.inputs) - len(names)
-        found.update(zip(region.inputs[count:], (self.table[name] for name in names), strict=True))
+        exprs.update(zip(region.inputs[count:], (self.table[name] for name in names), strict=True))
         extra_operands = node.operands[fixed(node.op) :]
         for value, operand in zip(region.inputs[count - len(extra_operands) : count], extra_operands, strict=True):
             if not operand.type.rank and (expr := self._scalar(operand)) is not None:
-                found[value] = expr
+                exprs[value] = expr
         for inner in region.nodes:
-            if (expr := self._integer_expr(inner, found.get)) is not None:
-                found[inner.result] = expr
-        return found
+            if (expr := self._integer_expr(inner, exprs.get)) is not None:
+                exprs[inner.result] = expr
+        return exprs
 
     def _scalar(self, value: Value) -> Expr | None:
         """Return the expression of a 0-d operand of the attention op, or None if it depends on values other than device
@@ -245,8 +245,9 @@ def _opposite(test: Expr) -> Expr:
 
 
 def _not_negative(compare: Node, numbers: Mapping[Value, Expr]) -> Expr | None:
-    """Return an expression that is nonnegative exactly where a comparison of positions holds, or None for other
-    comparisons.
+    """Return an expression that is nonnegative exactly where the comparison of positions `compare` holds.
+
+    Returns None for other comparisons.
     """
     left, right = (numbers.get(value) for value in compare.operands)
     if left is None or right is None:

@@ -343,8 +343,8 @@ class Grouping:
         sources = [self.owner[v] for v in self.node_sources(dot) if v in self.owner]
         return any(self.depends(source_group, self.owner[node.results[0]]) for source_group in sources)
 
-    def multiplies(self, reader: Group, made: Sequence[Value]) -> bool:
-        """Whether a dot of group `reader` multiplies a value in `made`, so that each tile would recompute the value."""
+    def multiplies(self, reader: Group, computed: Sequence[Value]) -> bool:
+        """Whether a dot of group `reader` multiplies a value in `computed`, so that each tile would recompute the value."""
         operands = [v for n in reader.members if n.op in PRODUCTS for v in multiplied_operands(n)]
         sources = (source for value in operands for source in self.free.sources(value))
-        return any(v in made and v not in reader.once for v in sources)
+        return any(v in computed and v not in reader.once for v in sources)

@@ -100,13 +100,13 @@ class Joins:
             return space if all(space.add(node) for node in members) else None
         return None if space.add_all(members, self._read_through(members)) else space
 
-    def _is_made_of(self, node: Node, made: set[Value]) -> bool:
-        """Whether `node` is element-wise and reads a value in `made`. If so, add the node's results to `made`."""
-        if node.op not in POINTWISE or made.isdisjoint(
+    def _is_made_of(self, node: Node, computed: set[Value]) -> bool:
+        """Whether `node` is element-wise and reads a value in `computed`. If so, add the node's results to `computed`."""
+        if node.op not in POINTWISE or computed.isdisjoint(
             source for v in node.operands for source in self.of.free.sources(v)
         ):
             return False
-        made.update(node.results)
+        computed.update(node.results)
         return True
 
     def _has_room(self, *groups: Group) -> bool:
@@ -271,7 +271,7 @@ class Joins:
     # ---- the change
 
     def _join(self, group: Group, into: Group, space: Space) -> None:
-        """Move the members of `group` to the group `into`, whose space becomes `space`."""
+        """Merge `group` into the group `into`, whose iteration space becomes `space`."""
         members, reads, later = list(group.members), list(group.reads), list(group.after)
         self.traffic.remove(group)
         into.space = space

@@ -39,7 +39,9 @@ class OnlineSum(NamedTuple):
 
 
 def levels(body: Graph) -> list[list[Node]]:
-    """Return the reductions of a body in levels. A reduction is in level n if at most n reductions lie on a path to it."""
+    """Return the reductions of a body in levels: the longest path to a reduction in level n contains n other
+    reductions.
+    """
     level: dict[Value, int] = {}
     by_level: list[list[Node]] = []
     for node in body.nodes:

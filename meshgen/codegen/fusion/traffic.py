@@ -109,13 +109,13 @@ class Traffic:
         """
         if self._is_roomy(group, again, loaded):
             return False
-        nodes, known = {*group.members, *group.extra, *again}, dict[Value, Needed]()
+        nodes, cache = {*group.members, *group.extra, *again}, dict[Value, Needed]()
 
         def maker(value: Value) -> Node | None:
             node = self.of.producer.get(value)
             return node if node in nodes else self.of.producer_in(group, value)
 
-        return not all(self.of.loads.fit(self.of.loads.by(node, maker, known)) for node in nodes)
+        return not all(self.of.loads.fit(self.of.loads.by(node, maker, cache)) for node in nodes)
 
     def _is_roomy(self, group: Group, again: Sequence[Node], loaded: Counter[Value]) -> bool:
         """Whether an upper bound proves that the kernel `group` has room for all loads if it also computes the nodes in

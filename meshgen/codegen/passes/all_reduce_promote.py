@@ -36,7 +36,7 @@ _INTEGERS = {"f32": "i32", "f64": "i64"}  # For each float type, the integer typ
 
 @module_pass("all-reduce-promote", "partition")
 def all_reduce_promote(module: Module, context: Compilation) -> Module:
-    """Rewrite the float all-reduces that NCCL does not support. The result values of the all-reduces stay the same."""
+    """Rewrite the float all-reduces that NCCL does not support. The results remain the same `Value` objects."""
     return on_graphs(module, lambda graph: _promoted(graph, module.mesh))
 
 

@@ -32,7 +32,9 @@ from meshgen.spec import Sharding
 
 @module_pass("collective-outermost-dim", "partition")
 def collective_outermost_dim(module: Module, context: Compilation) -> Module:
-    """Rewrite the collectives whose packing a kernel can absorb. Result values with other users stay the same."""
+    """Rewrite the collectives whose packing a kernel can absorb. Results with other users remain the same `Value`
+    objects.
+    """
     return on_graphs(module, lambda graph: _packed_by_kernels(graph, module.mesh))
 
 

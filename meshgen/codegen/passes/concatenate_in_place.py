@@ -25,7 +25,7 @@ from meshgen.runtime.plan import ALIGNMENT, MOST_PARTS
 
 @module_pass("concatenate-in-place", "partition")
 def concatenate_in_place(module: Module, context: Compilation) -> Module:
-    """Turn concatenations whose operands can be computed in place into joins. The program's values stay the same."""
+    """Turn concatenations whose operands can be computed in place into joins. All `Value` objects remain the same."""
     if not any(map(_is_contiguous, module.graph.nodes)):
         return module
     grouping = context.latest(grouped, module.graph)
@@ -60,8 +60,8 @@ def _is_contiguous(node: Node) -> bool:
 
 def _join_operands(group: Group, grouping: Grouping) -> list[Value]:
     """Return the values to compute inside the result of `group`, or an empty list if `group` cannot become a join."""
-    (node, *others) = group.members
-    if others or group.extra or not _is_contiguous(node):
+    (node, *other_members) = group.members
+    if other_members or group.extra or not _is_contiguous(node):
         return []
     roots = [grouping.view_root(value) for value in node.operands]
     return (

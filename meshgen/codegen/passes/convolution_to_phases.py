@@ -83,7 +83,7 @@ def _phases(node: Node) -> list[_Phases]:
 
 
 class _PhasedConvolution:
-    """The rewrite of one convolution of a dilated image."""
+    """Rewrites one convolution of a dilated image to a convolution with phases as features."""
 
     def __init__(self, builder: Builder, node: Node, phases: Sequence[_Phases]) -> None:
         self.builder, self.node, self.attrs = builder, node, node.attrs

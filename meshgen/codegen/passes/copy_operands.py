@@ -34,7 +34,7 @@ Producer = Callable[[Value], Node | None]
 def copy_operands(module: Module, context: Compilation) -> Module:
     """Copy the dot operands whose layout tensor cores do not support, if this is predicted to be faster.
 
-    The results of the dots stay the same values.
+    The rewritten dots define the same result `Value` objects.
     """
     return on_graphs(module, _with_copies)
 

@@ -155,7 +155,7 @@ class _Expansion:
                 self._with_both(expanded, node)
 
     def _by_rule(self, graph: Graph, node: Node) -> None:
-        """Append the ops that the expansion rule of the node's op emits. A real result stays the same value."""
+        """Append the ops that the expansion rule of the node's op emits. A real result remains the same `Value`."""
         builder = Builder(graph, node.loc)
         operands = [self.pairs.get(value, (value, None)) for value in node.operands]
         real, imaginary = RULES[node.op](builder, node, operands)

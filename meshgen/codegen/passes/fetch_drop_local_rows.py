@@ -36,7 +36,7 @@ class _RowRange(NamedTuple):
 
 @module_pass("fetch-drop-local-rows", "partition")
 def fetch_drop_local_rows(module: Module, context: Compilation) -> Module:
-    """Shrink fetches whose results only kernels read. Result values with other users stay the same."""
+    """Shrink fetches whose results only kernels read. Results with other users remain the same `Value` objects."""
     return on_graphs(module, lambda graph: _with_edges(graph, module.mesh))
 
 

@@ -203,7 +203,7 @@ class _Fission:
 
 
 class _Port(NamedTuple):
-    """One operand of the loop, with the values that correspond to it.
+    """One operand of the loop and the values of the loop that correspond to the operand.
 
     Attributes:
         given: the input of the body.

@@ -114,7 +114,7 @@ class _Rows:
 
 
 class _Loop:
-    """The conversion of one loop to a scan."""
+    """Converts one loop to a scan."""
 
     def __init__(self, node: Node, trips: int, producers: Mapping[Value, Node], alignment: int) -> None:
         self._node, self._trips, self._alignment = node, trips, alignment

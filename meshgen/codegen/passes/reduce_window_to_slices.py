@@ -30,7 +30,7 @@ _WIDE = ("f32", "f64")
 def reduce_window_to_slices(module: Module, context: Compilation) -> Module:
     """Return the local program with reductions over small windows replaced by element-wise ops on slices.
 
-    The results stay the same values.
+    The results remain the same `Value` objects.
     """
     return on_graphs(module, _without_windows)
 

@@ -47,7 +47,7 @@ Orders = dict[object, tuple[Value, Value]]
 
 @module_pass("scatter-to-rows", "partition")
 def scatter_to_rows(module: Module, context: Compilation) -> Module:
-    """Rewrite all scatters to combine entire rows in sorted order. The results stay the same values."""
+    """Rewrite all scatters to combine entire rows in sorted order. The results remain the same `Value` objects."""
     return on_graphs(module, _with_rows)
 
 
@@ -68,7 +68,7 @@ def _is_ready(node: Node) -> bool:
 
 
 class _RowScatter:
-    """The rewrite of one scatter.
+    """Rewrites one scatter to a scatter of entire rows, or to a reduction per row.
 
     Attributes:
         keyed: operand dims whose coordinates form the row index.

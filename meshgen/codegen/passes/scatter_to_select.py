@@ -45,7 +45,7 @@ def _with_scatters_rewritten(graph: Graph) -> Graph:
 
 
 class _Scatter:
-    """The rewrite of one scatter."""
+    """Rewrites one scatter to a select."""
 
     def __init__(self, node: Node, producers: Mapping[Value, Node]) -> None:
         self._node, self._attrs, self._producers = node, node.attrs, producers

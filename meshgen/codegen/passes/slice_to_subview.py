@@ -26,7 +26,7 @@ from meshgen.runtime.plan import ALIGNMENT
 
 @module_pass("slice-to-subview", "partition")
 def slice_to_subview(module: Module, context: Compilation) -> Module:
-    """Turn contiguous slices of values in memory into views. The results stay the same values."""
+    """Turn contiguous slices of values in memory into views. The results remain the same `Value` objects."""
     views = subviews(module.graph)
     nodes = [
         Node("subview", node.operands, node.results, node.attrs, node.loc) if node in views else node

@@ -21,7 +21,7 @@ from meshgen.ops.classes import REDUCTIONS
 
 @module_pass("transpose-before-reduce", "partition")
 def transpose_before_reduce(module: Module, context: Compilation) -> Module:
-    """Move transposes before the reduces of the same value. The results stay the same values."""
+    """Move transposes before the reduces of the same value. The results remain the same `Value` objects."""
     return on_graphs(module, _with_transposes_first)
 
 

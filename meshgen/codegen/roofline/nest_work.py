@@ -22,7 +22,7 @@ def nest_operations(node: Node, body: Graph) -> float:
 
     Each comparison, combination and search step counts as one operation.
     """
-    size, each = node.operands[0].type.size, sum(len(region.nodes) for region in node.regions)
+    size, operations_per_element = node.operands[0].type.size, sum(len(region.nodes) for region in node.regions)
     match node.op:
         case "recurrence":
             return node_flops(node)
@@ -31,21 +31,21 @@ def nest_operations(node: Node, body: Graph) -> float:
         case "reduce_window":
             init = body.index.producers.get(node.operands[-1])
             if cumulative_dim(node, init) is not None:
-                return float(2 * size * each)
-            return float(node.results[0].type.size * math.prod(node.attrs.window_dimensions) * each)
+                return float(2 * size * operations_per_element)
+            return float(node.results[0].type.size * math.prod(node.attrs.window_dimensions) * operations_per_element)
         case "scatter":
             indices, updates = node.operands[len(node.operands) // 2 :][:2]
             sizes, vector = indices.type.sizes, node.attrs.index_vector_dim
             count = math.prod(n for d, n in enumerate(sizes) if d != vector)
             if not node.attrs.indices_are_sorted:
-                return float(size * count * (each + 1))
-            return float(2 * size * math.log2(max(2, count)) + updates.type.size * each)
+                return float(size * count * (operations_per_element + 1))
+            return float(2 * size * math.log2(max(2, count)) + updates.type.size * operations_per_element)
         case "select_and_scatter":
             window, strides = node.attrs.window_dimensions, node.attrs.window_strides
             covering = math.prod(-(-w // s) for w, s in zip(window, strides, strict=True))
-            return float(size * covering * math.prod(window) * each)
+            return float(size * covering * math.prod(window) * operations_per_element)
         case _:
-            return float(size * each)
+            return float(size * operations_per_element)
 
 
 def waiting_seconds(body: Graph, device: Device) -> float:

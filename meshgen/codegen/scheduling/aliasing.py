@@ -17,7 +17,7 @@ from meshgen.ir.op_names import REPEATED
 from meshgen.ops.classes import OVERWRITING
 from meshgen.runtime.in_place import Pairs, overwrites
 
-# Largest number of tasks to search for a proof that all other readers are done. chosen: bounds the time per candidate.
+# Most tasks to search for a proof that the other readers are done (chosen: bounds the time per candidate).
 _MAX_SEARCHED_TASKS = 256
 
 

@@ -79,7 +79,7 @@ def list_order(tasks: Sequence[Task], priority: Priority, budget: Budget | None 
 
 
 class _ListScheduler:
-    """The state of one list schedule."""
+    """The state of the list scheduling algorithm: streams, ready tasks, and the tasks issued so far."""
 
     def __init__(self, tasks: Sequence[Task], priority: Priority, budget: Budget | None) -> None:
         self._tasks, self._priority = tasks, priority

@@ -213,15 +213,18 @@ def capped_orders(program: Program, nbytes: int, ways: Sequence[Priority]) -> It
 
 def storages_of(program: Program) -> tuple[Storage, ...]:
     """Return the storages that launches write: one per group of values that share bytes, and one per scratch buffer."""
-    maker: dict[Value, int] = {}
-    for root, made in program.storages.made.items():
-        if (place := program.place(root)) in program.storages.made:  # Other storages exist before the step.
-            maker[place] = min(maker.get(place, made[0].number), *(m.number for m in made))
-    users: dict[Value, set[int]] = {value: set() for value in maker}
+    first_launch: dict[Value, int] = {}
+    for root, storages in program.storages.made.items():
+        # No launch writes the other storages, which exist before the step.
+        if (place := program.place(root)) in program.storages.made:
+            first_launch[place] = min(first_launch.get(place, storages[0].number), *(m.number for m in storages))
+    users: dict[Value, set[int]] = {value: set() for value in first_launch}
     for number in range(len(program.nodes)):
         for value in program.reads(number):
             if (place := program.place(value)) in users:
                 users[place].add(number)
     stays = {program.place(value) for value in program.module.graph.outputs}
-    made = [Storage(aligned(v.type.nbytes), n, tuple(sorted(users[v])), v in stays) for v, n in maker.items()]
-    return (*made, *(Storage(aligned(nbytes), n, ()) for n, nbytes in program.scratch_bytes.items()))
+    storages = [
+        Storage(aligned(v.type.nbytes), n, tuple(sorted(users[v])), v in stays) for v, n in first_launch.items()
+    ]
+    return (*storages, *(Storage(aligned(nbytes), n, ()) for n, nbytes in program.scratch_bytes.items()))

@@ -23,9 +23,7 @@ from meshgen.runtime.signatures import signed
 
 
 class PredictedTimer:
-    """A timer that returns the same predicted time for every form of a kernel, so that tuning always keeps the shipped
-    form.
-    """
+    """A timer that returns the same predicted time for every form of a kernel. Tuning then keeps the shipped form."""
 
     def __init__(self, device: Device, body: Graph) -> None:
         major, minor = device.capability

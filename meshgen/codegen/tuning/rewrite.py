@@ -120,12 +120,16 @@ def _with_parts(members: Members, value: Json, parts: Mapping[int, Mapping[str, 
 
 def _changed(module: LoadedModule, changes: Mapping[str, Change]) -> dict[str, bytes]:
     """Return the members of a single-mesh module with the changes applied."""
-    manifest, own = module.manifest, module.members
+    manifest, old_members = module.manifest, module.members
     if not changes:
-        return {name: bytes(own[name]) for name in own if name != SIGNATURE}
+        return {name: bytes(old_members[name]) for name in old_members if name != SIGNATURE}
     special = ("manifest.json", "manifest.sha256", SIGNATURE)
-    members = {name: bytes(own[name]) for name in own if name not in special and not name.startswith(CODE)}
-    files = {name: {file: bytes(own[file]) for file in kernel.files} for name, kernel in manifest.kernels.items()}
+    members = {
+        name: bytes(old_members[name]) for name in old_members if name not in special and not name.startswith(CODE)
+    }
+    files = {
+        name: {file: bytes(old_members[file]) for file in kernel.files} for name, kernel in manifest.kernels.items()
+    }
     kernels = dict(manifest.kernels)
     for name, change in changes.items():
         if change.form:
@@ -136,9 +140,9 @@ def _changed(module: LoadedModule, changes: Mapping[str, Change]) -> dict[str, b
     manifest = replace(manifest, kernels=kernels, report=dict(manifest.report) | {"tuning": measured})
     digests = {name: hashlib.sha256(members[name]).hexdigest() for name in sorted(members)}
     members |= sealed(manifest_to_json(manifest, digests))
-    if any(name.startswith(FOLDER) for name in own):
-        held = Held(own.path, members)
-        loaded = load_part(held, own.path, checked_manifest(held, own.path))
+    if any(name.startswith(FOLDER) for name in old_members):
+        held = Held(old_members.path, members)
+        loaded = load_part(held, old_members.path, checked_manifest(held, old_members.path))
         return with_members(held, native_members(loaded))
     return members
 

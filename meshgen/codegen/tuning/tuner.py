@@ -222,7 +222,9 @@ class _Measurement:
             for number in numbers[first:] + numbers[:first]:
                 samples[number].append(timer.seconds(launches[number]))
         return {
-            number: Timing(*(statistics.median(getattr(each, side) for each in timings) for side in ("warm", "cold")))
+            number: Timing(
+                *(statistics.median(getattr(sample, side) for sample in timings) for side in ("warm", "cold"))
+            )
             for number, timings in samples.items()
         }
 
