@@ -1,4 +1,4 @@
-"""Conversion between MLIR text and modules, at every stage and in every supported spelling."""
+"""Conversion of modules from and to MLIR text, for every compilation stage and every supported dialect."""
 
 from __future__ import annotations
 
@@ -53,18 +53,19 @@ def parse_text(
 
     Args:
         file: name of the text in diagnostics.
-        meshes: meshes that define axis sizes which the text leaves open.
-        entry: the function to compile; empty for @main or the only public one. Its calls are inlined.
-        is_written: whether a user wrote the text. If not, only operations with a `loc` have a location.
-        called: converts the name in the `loc` of an argument `%arg0` to the name of the input; None ignores these
-        names.
-        is_global: whether values are global arrays even if collectives outside of manual computations have groups of
-        one device.
+        meshes: meshes that supply axis sizes which the text leaves open.
+        entry: name of the function to compile; empty for @main or the only public one. Calls are inlined into it.
+        is_written: whether a user wrote the text. If not, only operations with a `loc` have a location in diagnostics.
+        called: returns the name of an input, given the name in the `loc` of its argument `%arg0`. If None, names in
+        `loc`
+            are ignored.
+        is_global: whether the program is on global arrays even if it has collectives, in groups of one device, outside
+        of
+            manual computations.
     Raises:
         UsageError: MG0001 for an unknown entry function.
         ProgramError: MG0102 for an empty text, MG0103 with all unsupported operations, MG0101 with line and caret for a
-        syntax
-            error, MG0104 and MG02xx with all malformed operations.
+            syntax error, MG0104 and MG02xx with all malformed operations.
     """
     if not re.sub(r"//[^\n]*", "", text).strip():
         raise ProgramError(Diagnostic("MG0102", "the text is empty", Location(file, 0)))
@@ -92,7 +93,7 @@ def parse_text(
 def _operations(top: builtin.ModuleOp, source: Source) -> Sequence[Operation]:
     """Return the operations of a module.
 
-    Raises ProgramError unless it has exactly one block, as the generic form may not.
+    Raises ProgramError unless the module has exactly one block. The generic form allows other counts.
     """
     blocks = top.regions[0].blocks
     if len(blocks) != 1:
@@ -102,10 +103,10 @@ def _operations(top: builtin.ModuleOp, source: Source) -> Sequence[Operation]:
 
 
 def _rename_inputs(module: Module, top: builtin.ModuleOp, parser: TextParser, called: Callable[[str], str]) -> None:
-    """Rename inputs to the names in the locations of their arguments, if the resulting names are unique.
+    """Name the inputs of the module by the names in the `loc` of its arguments, if the resulting names are unique.
 
-    JAX exports a program with symbolic sizes as a wrapper around the function that has the names; its first arguments
-    are the sizes.
+    JAX exports a program with symbolic sizes as a wrapper, whose first arguments are the sizes, around a function whose
+    arguments have these names.
     """
     functions = {function.sym_name.data: function for function in top.ops if isinstance(function, func.FuncOp)}
     named_function, inputs = functions.get(_WRAPPED, functions[module.graph.name]), module.graph.inputs
@@ -128,8 +129,8 @@ def _complete(
     entry: str = "",
     is_global: bool = False,
 ) -> Module:
-    """Convert and check one module of the text."""
-    # Shardy, and hence JAX, writes per-device code only inside manual computations.
+    """Convert and check one module: the whole text, or an inner module of a multi-mesh program."""
+    # In Shardy programs, and hence in those from JAX, only manual computations contain per-device code.
     operations = _operations(top, source)
     is_global = is_global or any(operation.name == "sdy.mesh" or _is_from_jax(operation) for operation in operations)
     module = complete(import_module(top, source, tables, meshes, is_part, entry), is_global)
@@ -138,35 +139,39 @@ def _complete(
 
 
 def _is_from_jax(operation: Operation) -> bool:
-    """Whether JAX lowered the function, which then has result names."""
+    """Whether `operation` is a function that JAX lowered, which has the attribute `jax.result_info` on its results."""
     results = operation.res_attrs if isinstance(operation, func.FuncOp) else None
     return results is not None and any("jax.result_info" in entry.data for entry in results.data)
 
 
 def print_text(module: Module, resources: Resources | None = None) -> str:
-    """Return the text of a module, deterministically; `parse_text` reads it back into an equivalent module.
+    """Return the text of a module. `parse_text` reads it back into an equivalent module.
 
-    If `resources` is not None, large constants are stored there and the text refers to them.
+    Equal modules have equal texts. If `resources` is not None, large constants are stored in it and the text refers to
+    them.
     """
     return print_module(module, core_dialects(), resources) + "\n"
 
 
 def _parse_fault(error: ParseError) -> str:
-    """Return xDSL's message, with the placeholder that some of its messages leave unfilled."""
+    """Return the message of an error of xDSL. Some messages contain a placeholder for the character, which is filled
+    in.
+    """
     return error.msg.replace("{first_char}", f"'{error.span.input.at(error.span.start)}'")
 
 
 def _parser(context: Context, text: str, file: str) -> TextParser:
     try:
         return TextParser(context, text, file)
-    except ParseError as error:  # The first token is invalid.
+    except ParseError as error:  # The constructor lexes the first token, which may be invalid.
         raise ProgramError(_diagnostic(_parse_fault(error), text, Location(file, 1, 1))) from error
 
 
 def _refuse_unsupported(text: str, tables: Dialect, parser: TextParser) -> None:
-    """Raise a fault for each unsupported operation name, at its first location.
+    """Raise a ProgramError with a fault for each unsupported operation name, located at its first occurrence in the
+    text.
 
-    If there is any, unsupported custom calls are reported too, so that the user sees the complete list.
+    If there is one, also report unsupported custom calls, so that the user sees everything that is unsupported at once.
     """
     first: dict[str, int] = {}
     for match in _OPERATION.finditer(text):
@@ -187,7 +192,7 @@ def _refuse_unsupported(text: str, tables: Dialect, parser: TextParser) -> None:
 
 
 def _call_faults(text: str) -> dict[int, tuple[str, str]]:
-    """Return the faults of custom-call targets by the text offset of the first call."""
+    """Return the message and hint for each unsupported custom call target, by the text offset of its first call."""
     first: dict[str, int] = {}
     for match in _CALL.finditer(text):
         group = 1 if match[1] else 2
@@ -205,12 +210,15 @@ def _located(message: str, parser: TextParser, position: int) -> ProgramError:
     content = parser.lexer.input.content
     loc = parser.location_at(
         min(position, len(content.rstrip()))
-    )  # An error at the end is located after the last character.
+    )  # Locate an error at the end of the text just after the last character that is not white space.
     return ProgramError(_diagnostic(message, content, loc))
 
 
 def _diagnostic(message: str, text: str, loc: Location) -> Diagnostic:
-    """Return a syntax error. If the file cannot be read again (stdin), a note shows the line."""
+    """Return the diagnostic for a syntax error at `loc`.
+
+    If the file cannot be read again, for example if it is standard input, a note quotes the line.
+    """
     message = " ".join(message.split())
     if Path(loc.file).is_file():
         return Diagnostic("MG0101", message, loc)

@@ -2,9 +2,9 @@
 
     define(Plain, "arith", {"2 float -> 1": "addf subf", "2 integer -> 1": "addi subi"})
 
-defines four operations in the textual form `Plain`. xDSL's own definitions (IRDL) cover only some of these operations
-and often
-reject tensors. Defining an operation with IRDL takes longer than reading several lines of a program.
+defines four operations in the textual form `Plain`. xDSL's own definitions (in IRDL) cover only some of these
+operations
+and often reject tensors. Defining an operation with IRDL also takes longer than reading several lines of a program.
 """
 
 from __future__ import annotations
@@ -30,15 +30,17 @@ def _nothing(_: Values) -> str:
 
 
 class Field(NamedTuple):
-    """A property `prop` of an operation that corresponds to one node.
+    """The property `prop` of an operation that becomes a single node: how it is parsed, printed, and stored in the
+    node.
 
     Attributes:
-        values: maps the property, or None if it is missing, to node attributes.
-        entry: prints the property in the attribute dictionary; "" if it is not printed.
-        keyword: the word in front of the property in the pretty form; without one, the property is printed by `entry`.
+        values: returns node attributes, given the property, or None if the property is missing.
+        entry: returns the text of the property in the attribute dictionary, given the node attributes; "" omits it.
+        keyword: the word in front of the property in the pretty form. Without one, `entry` prints the property.
         read: parses the property after its keyword.
-        text: prints the property after its keyword; "" if it is not printed.
-        kind: the attribute kind, in the notation of signatures.
+        text: returns the text of the property after its keyword, given the node attributes; "" omits it.
+        is_required: whether the operation is invalid without the property.
+        kind: the expected attribute kind, in the notation of signatures.
     """
 
     prop: str
@@ -56,7 +58,7 @@ class Field(NamedTuple):
 
 
 class TextOperation(Operation):
-    """Base class of operations defined by a signature. A subclass without `read` has only the generic form."""
+    """Base class of operations defined by a signature. Without a `read` method, an operation has only the generic form."""
 
     signature: ClassVar[Signature]
     FIELDS: ClassVar[tuple[Field, ...]] = ()
@@ -76,12 +78,14 @@ class TextOperation(Operation):
 
     @classmethod
     def read(cls, parser: TextParser) -> Self:
-        """Parse the pretty form."""
+        """Parse the pretty form of the operation after its name."""
         return super().parse(parser)
 
     @classmethod
     def create(cls, *, properties: Mapping[str, Attribute] = {}, attributes: Mapping[str, Attribute] = {}, **parts: Any) -> Self:  # fmt: skip
-        """Create an operation. Older texts have properties among the attributes; these are moved."""
+        """Create an operation. Attributes that are named like a property become properties, since older texts have them
+        there.
+        """
         names = {each.name for each in cls.signature.properties} - properties.keys()
         moved = {name: attribute for name, attribute in attributes.items() if name in names}
         rest = {name: attribute for name, attribute in attributes.items() if name not in names}
@@ -90,7 +94,7 @@ class TextOperation(Operation):
     @classmethod
     def of(cls, operands: Sequence[SSAValue], results: Sequence[Attribute], attributes: Mapping[str, Attribute],
            properties: Mapping[str, Attribute] | None = None, regions: Sequence[Region] = ()) -> Self:  # fmt: skip
-        """Create an operation from the parts of its pretty form."""
+        """Create an operation from the parts of its pretty form. Attributes named like a property become properties."""
         return cls.create(operands=operands, result_types=results, properties=properties or {}, attributes=attributes, regions=regions)  # fmt: skip
 
 
@@ -98,7 +102,7 @@ _Form = TypeVar("_Form", bound=TextOperation)
 
 
 class Yield(TextOperation):
-    """A terminator of the form `linalg.yield %a, %b : type, type`."""
+    """A terminator that yields values: `linalg.yield %a, %b : type, type`."""
 
     traits = traits_def(IsTerminator())
 
@@ -108,9 +112,10 @@ class Yield(TextOperation):
 
 
 def define(form: type[_Form], dialect: str, rows: Mapping[str, str], **members: Any) -> tuple[type[_Form], ...]:
-    """Define operations of one textual form, from a table of signatures and mnemonics (separated by blanks).
+    """Define operations of the textual form `form`. `rows` maps a signature to the mnemonics that have it, separated by
+    blanks.
 
-    `members` are class attributes of all of them, for example their `FIELDS`.
+    `members` are class attributes of all these operations, for example `FIELDS`.
     """
     fields: Sequence[Field] = members.get("FIELDS", form.FIELDS)
     operations: list[type[_Form]] = []
@@ -124,7 +129,7 @@ def define(form: type[_Form], dialect: str, rows: Mapping[str, str], **members: 
 
 
 def values_of(operation: Operation) -> dict[str, Any]:
-    """Return the node attributes that the properties of an operation define."""
+    """Return the node attributes that result from the properties of an operation, according to its `FIELDS`."""
     values: dict[str, Any] = {}
     for field in type(operation).FIELDS if isinstance(operation, TextOperation) else ():
         values |= field.values(operation.properties.get(field.prop))
@@ -132,7 +137,10 @@ def values_of(operation: Operation) -> dict[str, Any]:
 
 
 def assignments(parser: Parser) -> tuple[list[UnresolvedOperand], list[UnresolvedOperand]]:
-    """Parse `(%a = %x, %b = %y)` into the inner and the outer names. Returns empty lists without parentheses."""
+    """Parse `(%a = %x, %b = %y)` into the names on the left and those on the right.
+
+    Returns empty lists if the next token is not a parenthesis.
+    """
 
     def assignment() -> tuple[UnresolvedOperand, UnresolvedOperand]:
         inner = parser.parse_unresolved_operand()

@@ -1,4 +1,4 @@
-"""Checks of an xDSL module before conversion, which report all faults at once."""
+"""Checks of a whole xDSL module before conversion. They collect all faults, where xDSL's verifier stops at the first."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ def raise_faults(reading: Reading) -> None:
 
 
 def refuse_unknown(top: Operation, reading: Reading) -> None:
-    """Report each unsupported operation name at its first location, and each undefined operand."""
+    """Raise ProgramError if the module has operations that are unsupported, or operands that are never defined.
+
+    Each unsupported operation name is reported once, at its first location.
+    """
     first: dict[str, Operation] = {}
     for operation in reading.originals(top):
         is_supported = reading.dialects.is_read(operation.name) or operation.name in _STRUCTURE
@@ -40,7 +43,10 @@ def refuse_unknown(top: Operation, reading: Reading) -> None:
 
 
 def verify_operations(top: Operation, reading: Reading) -> None:
-    """Check all operations against their definitions: operand and result counts, properties, regions."""
+    """Check all operations against their definitions: counts of operands and results, properties, and regions.
+
+    Raises ProgramError with all faults.
+    """
     if any(block.args for region in top.regions for block in region.blocks):
         reading.fault("MG0104", "builtin.module: its region must have no arguments", top)
     with visible_once():
@@ -50,19 +56,21 @@ def verify_operations(top: Operation, reading: Reading) -> None:
 
 @contextmanager
 def visible_once() -> Generator[None]:
-    """Disable xDSL's search for captured values in functions: `_verify_with_regions` does it in one pass and reports
-    the operation.
+    """Disable xDSL's check that functions use no values from outside, which searches each function again.
+
+    `_verify_with_regions` does the same check in one pass and reports the operation.
     """
     trait: Any = IsolatedFromAbove
     trait.verify = lambda *_: None
     try:
         yield
     finally:
-        trait.verify = _LOOK_OUTSIDE  # not the previous value: another thread may be inside this context
+        # Do not restore the previous value: another thread may also be inside this context.
+        trait.verify = _LOOK_OUTSIDE
 
 
 def _verify_inside(parent: Operation, reading: Reading, visible: set[SSAValue]) -> None:
-    """Verify all operations in the regions of `parent`, given the SSA values that are `visible` there."""
+    """Verify all operations in the regions of `parent`. `visible` are the SSA values that are defined before it."""
     for block in (block for region in parent.regions for block in region.blocks):
         defined_here: list[SSAValue] = list(block.args)
         visible.update(defined_here)
@@ -77,7 +85,7 @@ def _verify_inside(parent: Operation, reading: Reading, visible: set[SSAValue]) 
 
 
 def _repeats_verified(operation: Operation, reading: Reading) -> bool:
-    """Whether an operation repeats a verified one and is self-contained, so that it needs no verification."""
+    """Whether an operation needs no verification, since it repeats a line whose operation is valid in any context."""
     return reading.source.like(operation) in reading.sound and operation.name in reading.dialects.self_contained
 
 
@@ -89,23 +97,25 @@ def _verify_with_regions(parent: Operation, operation: Operation, reading: Readi
     _verify_operands(operation, reading, visible)
     if len(reading.faults) == fault_count and (verify := reading.dialects.verifiers.get(operation.name)):
         verify(reading, operation)
-    if len(reading.faults) == fault_count:  # Checks of nested operations may rely on what the malformed parent lacks.
+    # Checks of nested operations may read parts that a malformed parent lacks, so skip them then.
+    if len(reading.faults) == fault_count:
         _verify_inside(operation, reading, set() if isinstance(operation, func.FuncOp) else visible)
     if len(reading.faults) == fault_count:
         reading.sound.add(operation)
 
 
 def _verify_operands(operation: Operation, reading: Reading, visible: set[SSAValue]) -> None:
-    """Check that every operand is defined before its use."""
+    """Report a fault for each operand that is used before it is defined."""
     for index, operand in enumerate(operation.operands):
         if operand not in visible:
             reading.fault("MG0104", f"{operation.name}: operand {index} is used before it is defined", operation)
 
 
 def _verify_place(parent: Operation, operation: Operation, reading: Reading) -> None:
-    """Check that functions and declarations are in a module, and other operations in a function.
+    """Report a fault if a function or declaration is not directly in a module, or another operation is not in a
+    function.
 
-    Some are allowed in both.
+    Some operations are allowed in both.
     """
     dialects = reading.dialects
     if operation.name in dialects.module_ops and operation.name in dialects.importers:
@@ -117,12 +127,12 @@ def _verify_place(parent: Operation, operation: Operation, reading: Reading) -> 
 
 
 def _verify_one(operation: Operation, reading: Reading) -> None:
-    """Verify an operation against its definition and its signature."""
+    """Verify an operation, without its regions, against its xDSL definition and its signature."""
     try:
-        if not isinstance(operation, func.CallOp):  # A call is checked when its callee is inlined.
+        if not isinstance(operation, func.CallOp):  # The importer of a call checks it when it inlines the callee.
             verify_definition(operation)
         _verify_indices(operation)
-    except Exception as error:  # xDSL's verifiers raise VerifyException, some of them also other exceptions.
+    except Exception as error:  # Most of xDSL's verifiers raise VerifyException, but some raise other exceptions.
         message = (str(error).strip() or type(error).__name__).splitlines()[-1]
         reading.fault("MG0104", f"{operation.name}: {message}", operation)
     signature = reading.dialects.signature_of(type(operation))
@@ -131,7 +141,10 @@ def _verify_one(operation: Operation, reading: Reading) -> None:
 
 
 def verify_definition(operation: Operation) -> None:
-    """Run xDSL's verifier. Raises its exception without the text of the whole program, which xDSL would append."""
+    """Run xDSL's verifier on one operation.
+
+    Raises the exception of the verifier alone: xDSL would append the text of the whole program to the message.
+    """
     vars(operation)["emit_error"] = _raise_alone
     try:
         operation.verify(verify_nested_ops=False)
@@ -144,7 +157,7 @@ def _raise_alone(_message: str, fault: Exception) -> NoReturn:
 
 
 def _verify_indices(operation: Operation) -> None:
-    """Check that `tensor.extract` has one index per dim. Raises VerifyException."""
+    """Raise VerifyException unless `tensor.extract` has one index per dim of its operand, which xDSL does not check."""
     if operation.name == "tensor.extract" and isinstance(kind := operation.operands[0].type, builtin.TensorType):
         index_count, rank = len(operation.operands) - 1, kind.get_num_dims()
         if index_count != rank:

@@ -1,1 +1,1 @@
-"""The dialect `stablehlo`; `mhlo` is read as `stablehlo`."""
+"""Reader and printer of the dialect `stablehlo`. Programs in `mhlo` are read as `stablehlo`."""

@@ -22,7 +22,7 @@ _CONVOLUTION = re.compile(r"<?\s*\[([\w, ]*)\]\s*x\s*\[([\w, ]*)\]\s*->\s*\[([\w
 
 
 class Word(SpacedOpaqueSyntaxAttribute, Data[str]):
-    """A value of a StableHLO enumeration, such as `DEFAULT`."""
+    """Base class of attributes that are a value of a StableHLO enumeration, such as `#stablehlo<precision DEFAULT>`."""
 
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> str:
@@ -33,12 +33,12 @@ class Word(SpacedOpaqueSyntaxAttribute, Data[str]):
 
     @classmethod
     def entry(cls, value: str) -> str:
-        """Return `value` as an attribute, such as `#stablehlo<precision DEFAULT>`."""
+        """Return the text of the attribute with the value `value`, such as `#stablehlo<precision DEFAULT>`."""
         return f"#{cls.name.replace('.', '<', 1)} {value}>"
 
 
 def enumeration(name: str) -> type[Word]:
-    """Return an attribute class named `name` whose values are the words of an enumeration."""
+    """Return a class of attributes with the name `name`, whose values are the words of an enumeration."""
     return irdl_attr_definition(cast("type[Word]", type(name, (Word,), {"name": name})))
 
 
@@ -52,7 +52,7 @@ Transpose = enumeration("stablehlo.transpose")
 
 
 class Struct(Data[Fields]):
-    """Integers and lists of integers with names from `names`, such as `<a = 1, b = [0, 2]>`."""
+    """Base class of attributes that consist of named integers and lists of integers, such as `<a = 1, b = [0, 2]>`."""
 
     names: ClassVar[tuple[str, ...]]
 
@@ -66,18 +66,18 @@ class Struct(Data[Fields]):
         printer.print_string(struct_text(dict(self.data), [name for name, _ in self.data]))
 
     def integers(self, name: str) -> tuple[int, ...]:
-        """Return the list `name`, or an empty list if it is not written."""
+        """Return the list in the field `name`, or () if the text omits the field."""
         value = dict(self.data).get(name, ())
         return value if isinstance(value, tuple) else (value,)
 
     def integer(self, name: str) -> int:
-        """Return the number `name`, or 0 if it is not written."""
+        """Return the integer in the field `name`, or 0 if the text omits the field."""
         value = dict(self.data).get(name, 0)
         return value if isinstance(value, int) else 0
 
 
 def struct(name: str, fields: str) -> type[Struct]:
-    """Return an attribute class named `name` with the given fields."""
+    """Return a class of attributes with the name `name` and the fields `fields`."""
     return irdl_attr_definition(
         cast("type[Struct]", type(name, (Struct,), {"name": name, "names": tuple(fields.split())}))
     )
@@ -133,7 +133,7 @@ class ConvolutionDimensions(Data[tuple[tuple[str, ...], ...]]):
 def _read_fields(
     parser: TextParser, kind: type[Struct | ConvolutionDimensions], text: str, start: int
 ) -> dict[str, int | tuple[int, ...]]:
-    """Parse `a = 1, b = [0, 2]`. Each field may occur once."""
+    """Parse the fields of a struct, `a = 1, b = [0, 2]`. Each field may occur once."""
     body = text.strip()
     fields = {match[1]: int(match[3]) if match[3] else numbers(match[2]) for match in _FIELD.finditer(body)}
     if _FIELD.sub("", body) or len(fields) != len(_FIELD.findall(body)):
@@ -148,7 +148,11 @@ def _read_fields(
 def _raw_side(
     parser: TextParser, fields: Mapping[str, int | tuple[int, ...]], side: str, first: str, second: str
 ) -> tuple[str, ...]:
-    """Return the role of each dim of one side from the fields with its dim numbers. A missing number is 0."""
+    """Return the role of each dim of one side (input, kernel or output), given the fields that list dim numbers per
+    role.
+
+    A missing dim number is 0.
+    """
     spatial = fields.get(f"{side}_spatial_dimensions", ())
     pairs = [(fields.get(f"{side}_{role}_dimension", 0), _LETTERS[role]) for role in (first, second)]
     pairs += [(dim, str(index)) for index, dim in enumerate(spatial if isinstance(spatial, tuple) else (spatial,))]
@@ -159,13 +163,15 @@ def _raw_side(
 
 
 def struct_fields(values: Mapping[str, int | Sequence[int]], always: Sequence[str] = ()) -> Fields:
-    """Return the fields of a struct in order. Empty lists and zeros are dropped unless `always` names them."""
+    """Return the fields of a struct in order, without empty lists and zeros, except for the fields in `always`."""
     written = {name: value for name, value in values.items() if value or name in always}
     return tuple((name, value if isinstance(value, int) else tuple(value)) for name, value in written.items())
 
 
 def struct_text(values: Mapping[str, int | Sequence[int]], always: Sequence[str] = ()) -> str:
-    """Return a struct as text, `<a = 1, b = [0, 2]>`. Empty lists and zeros are dropped unless `always` names them."""
+    """Return the text of a struct, `<a = 1, b = [0, 2]>`, without empty lists and zeros, except for the fields in
+    `always`.
+    """
     parts = (f"{name} = {value if isinstance(value, int) else list(value)}" for name, value in values.items() if value or name in always)  # fmt: skip
     return f"<{', '.join(parts)}>"
 
@@ -176,7 +182,7 @@ def numbers(text: str) -> tuple[int, ...]:
 
 
 class Bracketed(Data[str]):
-    """Text in angle brackets, stored as it is written."""
+    """Base class of attributes whose text in angle brackets is stored as written."""
 
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> str:
@@ -189,13 +195,13 @@ class Bracketed(Data[str]):
 
 @irdl_attr_definition
 class ResultAccuracy(Bracketed):
-    """The requested accuracy of a function, `<mode = #stablehlo.result_accuracy_mode<HIGHEST>>`. It is ignored."""
+    """The requested accuracy of a function, such as `<mode = #stablehlo.result_accuracy_mode<HIGHEST>>`. It is ignored."""
 
     name = "stablehlo.result_accuracy"
 
 
 def word_of(attribute: Attribute | None) -> str:
-    """Return the value of an enumeration, or an empty string if the attribute is missing."""
+    """Return the value of an enumeration attribute, or "" if the attribute is missing."""
     return attribute.data if isinstance(attribute, Word) else ""
 
 

@@ -1,13 +1,16 @@
-"""Base classes of StableHLO and CHLO operations: their text, their properties and their nodes.
+"""Base classes of StableHLO and CHLO operations, which define their text, their properties and their nodes.
 
 An operation is declared once: its operands, results and regions by a signature, its properties by `FIELDS`, and the
-form of its types by `TYPES`. From this follow the pretty form,
+form
+of its types by `TYPES`. From these follow the pretty form,
 
     name OPERANDS, keyword = value, ... {other properties} : TYPES
 
-the checks of the generic form, and the conversion to and from nodes. Reading creates an xDSL operation; writing starts
-from a node (`write`). An operation with another pretty form overrides `read_head` and `head`. An operation that means
-something else than the node of its name has its own importer.
+the checks of the generic form, and the conversion to and from nodes. Reading creates an xDSL operation, whereas
+printing
+starts from a node (`write`). An operation with another pretty form overrides `read_head` and `head`. An operation that
+does
+not become the node of its name has its own importer.
 """
 
 from __future__ import annotations
@@ -32,13 +35,13 @@ from meshgen.mlir.text_operation import Properties, TextOperation, Values, defin
 
 
 class HloOperation(TextOperation):
-    """An operation with the common pretty form."""
+    """Base class of operations in StableHLO's pretty form."""
 
     TYPES: ClassVar[TypesForm] = FUNCTION
 
     @classmethod
     def read_head(cls, parser: TextParser) -> tuple[list[UnresolvedOperand], Properties]:
-        """Parse the operands, and the properties after keywords."""
+        """Parse the operands, and the properties that follow them as `keyword = value`."""
         operands = parser.parse_values() if parser.at_value() else []
         fields = [field for field in cls.FIELDS if field.keyword]
         properties: Properties = {}
@@ -58,7 +61,7 @@ class HloOperation(TextOperation):
 
     @classmethod
     def head(cls, operands: Sequence[str], attrs: Values) -> str:
-        """Return the text that `read_head` parses."""
+        """Return the text of operands and properties in the form that `read_head` parses."""
         clauses = [f"{field.keyword} = {text}" for field in cls.FIELDS if field.keyword and (text := field.text(attrs))]
         return f" {', '.join([*operands, *clauses])}" if operands or clauses else ""
 
@@ -66,7 +69,7 @@ class HloOperation(TextOperation):
     def read(cls, parser: TextParser) -> Self:
         leading_attributes = (
             parser.parse_optional_attr_dict()
-        )  # some operations print their attributes before the operands
+        )  # Some operations have their attributes in front of the operands.
         operands, properties = cls.read_head(parser)
         attributes = leading_attributes | parser.parse_optional_attr_dict()
         values, results = cls.TYPES.read(parser, operands)
@@ -74,31 +77,31 @@ class HloOperation(TextOperation):
 
     @classmethod
     def write(cls, printer: TextPrinter, node: Node) -> str:
-        """Return the text of a node of this operation."""
+        """Return the text of a node that became this operation."""
         results, head = printer.results(node), cls.head(printer.names(node.operands), node.attrs)
         types = cls.TYPES.write(printer.types(node.operands), printer.types(node.results))
         return f"{results}{cls.name}{head}{printer.attributes(node, entries_of(cls, node))}{types}"
 
 
 class GenericOperation(TextOperation):
-    """An operation that has only the generic form."""
+    """Base class of operations that have only MLIR's generic form."""
 
     @classmethod
     def write(cls, printer: TextPrinter, node: Node) -> str:
-        """Return the text of a node of this operation."""
+        """Return the text of a node as this operation."""
         return generic_text(printer, node, cls.name, entries_of(cls, node))
 
 
 def entries_of(operation: type[TextOperation], node: Node) -> dict[str, str]:
-    """Return the properties of a node's operation that are written in braces."""
+    """Return the text of the properties of a node that are printed in braces, by name."""
     fields = [field for field in operation.FIELDS if not field.keyword or not issubclass(operation, HloOperation)]
     return {field.prop: text for field in fields if (text := field.entry(node.attrs))}
 
 
 def as_nodes(*operations: type[TextOperation], importers: Mapping[str, ImportOp] | None = None) -> Dialect:
-    """Return the dialect of operations that become one node each, named by the mnemonic.
+    """Return a `Dialect` of operations that become one node each. The op of the node is the operation's mnemonic.
 
-    An importer in `importers` replaces the default one of its operation.
+    `importers` has importers, by operation name, that replace this default.
     """
     special_importers = importers or {}
     return Dialect(
@@ -113,7 +116,7 @@ def as_nodes(*operations: type[TextOperation], importers: Mapping[str, ImportOp]
 
 
 def writers_of(operations: Sequence[type[TextOperation]]) -> dict[str, WriteNode]:
-    """Return the writers of the nodes of these operations, by mnemonic."""
+    """Return the functions that print nodes as these operations, by op."""
     printable = [operation for operation in operations if issubclass(operation, HloOperation | GenericOperation)]
     return {operation.name.partition(".")[2]: operation.write for operation in printable}
 
@@ -125,9 +128,9 @@ def _import_as_node(importer: Importer, operation: Operation) -> None:
 
 def generic_text(printer: TextPrinter, node: Node, name: str, properties: Mapping[str, str], *, operands: Sequence[Value] | None = None,
                  region: Callable[[Graph], str] | None = None) -> str:  # fmt: skip
-    """Return `%r = "name"(%a) <{property = 1}> ({...}) {attribute = 2} : (type) -> type`.
+    """Return a node in generic form: `%r = "name"(%a) <{property = 1}> ({...}) {attribute = 2} : (type) -> type`.
 
-    `region` writes a region of the node; the default is the printer's.
+    `region` returns the text of a region, by default that of the printer.
     """
     values = node.operands if operands is None else operands
     head = f'{printer.results(node)}"{name}"({", ".join(printer.names(values))})'
@@ -138,7 +141,10 @@ def generic_text(printer: TextPrinter, node: Node, name: str, properties: Mappin
 
 
 def closed_regions(importer: Importer, operation: Operation) -> tuple[Graph, ...]:
-    """Return the graphs of an operation's regions. They may capture only constants, which are copied into the graphs."""
+    """Return the graphs of an operation's regions.
+
+    Captured values must be constants, which are copied into the graphs. Reports a fault for any other.
+    """
     graphs: list[Graph] = []
     for region in operation.regions:
         graph, captures = importer.region(region)

@@ -1,4 +1,4 @@
-"""StableHLO's constraints on the layouts and aliases of custom calls. These attributes have no other effect."""
+"""Checks of the layouts and aliases that custom calls request. These attributes have no other effect."""
 
 from __future__ import annotations
 
@@ -33,13 +33,15 @@ def _verify_custom_call(reading: Reading, operation: Operation) -> None:
 
 
 def _flattened(types: Sequence[Attribute]) -> list[Attribute]:
-    """Return the types of the results. A single tuple is replaced by its element types."""
+    """Return the types, or the element types if there is only one type and it is a tuple."""
     single = types[0] if len(types) == 1 else None
     return [*single.types.data] if isinstance(single, builtin.TupleType) else [*types]
 
 
 def _check_layouts(checks: Checked, side: str, layouts: Attribute, kinds: Sequence[Attribute]) -> None:
-    """Check that each layout is a permutation of the dims of its tensor."""
+    """Check that there is one layout per operand or result (`side`), and that each is a permutation of the tensor's
+    dims.
+    """
     entries = layouts.data if isinstance(layouts, builtin.ArrayAttr) else ()
     is_one_each = isinstance(layouts, builtin.ArrayAttr) and len(entries) == len(kinds)
     if not checks.require(is_one_each, f"{side}_layouts must have a layout for each of {len(kinds)} {side}s"):
@@ -53,7 +55,7 @@ def _check_layouts(checks: Checked, side: str, layouts: Attribute, kinds: Sequen
 
 
 def _check_alias(checks: Checked, alias: Struct) -> None:
-    """Check that an alias connects an operand and a result, or elements of them, of the same type."""
+    """Check that an alias connects an operand and a result of the same type, or tuple elements of the same type."""
     operands, results = checks.operation.operand_types, checks.operation.result_types
     operand_index = alias.integer("operand_index")
     if not checks.require(

@@ -1,4 +1,4 @@
-"""Custom calls and composites of StableHLO, and its tuples and tokens."""
+"""Operations of StableHLO for custom calls, composites, tuples and tokens."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Alias = struct("stablehlo.output_operand_alias", "output_tuple_indices operand_i
 
 @irdl_attr_definition
 class Token(ParametrizedAttribute, TypeAttribute):
-    """A token that orders side effects. Programs of meshgen have no side effects."""
+    """The type of a token, which orders side effects. Meshgen supports no side effects, so tokens have no content."""
 
     name = "stablehlo.token"
 
@@ -48,7 +48,7 @@ class CustomCall(HloOperation):
 
 
 def call_text(printer: TextPrinter, node: Node, target: str, attributes: Mapping[str, str]) -> str:
-    """Return `%0 = stablehlo.custom_call @target(%a, %b) {...} : (...) -> ...` for a node."""
+    """Return the text of a node as a custom call: `%0 = stablehlo.custom_call @target(%a, %b) {...} : (...) -> ...`."""
     head = f"{printer.results(node)}stablehlo.custom_call @{target}({', '.join(printer.names(node.operands))})"
     types = function_type(printer.types(node.operands), printer.types(node.results))
     return f"{head}{printer.attributes(node, attributes)} : {types}"
@@ -79,13 +79,15 @@ def called_region(operation: Operation) -> Region | None:
 
 
 def options_of(operation: Operation, name: str) -> dict[str, Attribute]:
-    """Return the entries of the dictionary `name` of a custom call, an attribute or a property."""
+    """Return the entries of the dictionary in the attribute or property `name` of a custom call, or {} if it is
+    missing.
+    """
     dictionary = operation.attributes.get(name) or operation.properties.get(name)
     return dict(dictionary.data) if isinstance(dictionary, builtin.DictionaryAttr) else {}
 
 
 class Composite(HloOperation):
-    """A composite operation, defined by the function `decomposition`.
+    """A composite operation, which does what the function `decomposition` does.
 
     stablehlo.composite "my.op" %a {decomposition = @f} : (...) -> ...
     """
@@ -112,7 +114,9 @@ class GetTupleElement(HloOperation):
 
 
 def _import_token(importer: Importer, operation: Operation) -> None:
-    """Import a token as a tensor without elements, since programs have no side effects."""
+    """Import an operation that returns a token. The token becomes a tensor without elements, since programs have no
+    side effects to order.
+    """
     importer.bind(operation.results[0], Builder(importer, operation).constant(0, TensorType(*TOKEN)))
 
 
@@ -126,7 +130,8 @@ def _import_element(importer: Importer, operation: Operation) -> None:
     elif elements:
         raise Refused("MG0104", f"element {index} is out of range for a tuple of {len(elements)}")
     else:
-        importer.value(operand)  # Any other tuple is reported where it is defined.
+        # If the operand is another tuple, for example an argument, its definition causes the fault.
+        importer.value(operand)
         if importer.reading.is_readable(operand.type):
             raise Refused("MG0104", f"{operand.type} is not a tuple")
         importer.bind(result, Value(importer.type(result)))

@@ -1,4 +1,4 @@
-"""StableHLO's constraints on collectives, sends and device ids. Sizes and groups are checked on conversion to nodes."""
+"""Checks of collectives, sends and device ids before conversion. The importers check sizes and groups."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ def _verify_permute(reading: Reading, operation: Operation) -> None:
 
 
 def _is_matrix(attribute: Attribute | None, columns: int | None = None) -> bool:
-    """Whether an attribute is a matrix of integers with `columns` columns.
+    """Whether an attribute is a matrix of integers, with `columns` columns if that is not None.
 
-    Attributes of the dialect itself also count, since their readers check them.
+    Also true for attributes of StableHLO itself, since the functions that read them check them.
     """
     if not isinstance(attribute, DenseElements):
         return attribute is not None and attribute.name.startswith("stablehlo.")

@@ -1,4 +1,6 @@
-"""Collectives of StableHLO over the devices of the program's mesh, by number; see `mlir/stablehlo/collectives.py`."""
+"""Declarations of StableHLO's collectives, which number the devices of the mesh. `collectives.py` converts most of
+them.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ from meshgen.mlir.text_operation import TextOperation, define
 
 @irdl_attr_definition
 class Future(ParametrizedAttribute, TypeAttribute):
-    """The result of an asynchronous start: `!stablehlo.future<tensor<4xf32>>`."""
+    """The type of the result of `async_start`: `!stablehlo.future<tensor<4xf32>>`."""
 
     name = "stablehlo.future"
     types: ArrayAttr
@@ -37,15 +39,15 @@ _CHANNEL = "channel_handle: stablehlo.channel_handle, source_target_pairs?: any,
 PART = Dialect(
     operations=(
         *define(TextOperation, "stablehlo", {
-            # Groups of devices are `replica_groups = dense<[[0, 1], [2, 3]]>`. There is one result per operand.
+            # The groups of devices are `replica_groups = dense<[[0, 1], [2, 3]]>`. There is one result per operand.
             f"1+n -> 1+n <all_gather_dim: integer, {_ON_DEVICES}>": "all_gather",
             f"1+n -> 1+n {{2 -> 1}} <{_ON_DEVICES}>": "all_reduce collective_reduce",
             f"1+n -> 1+n {{2 -> 1}} <scatter_dimension: integer, {_ON_DEVICES}>": "reduce_scatter",
             f"1+n -> 1+n <split_dimension: integer, concat_dimension: integer, split_count: integer, {_GROUPS}>": "all_to_all",
             f"1+n -> 1+n <has_dynamic_root?: any, {_GROUPS}>": "collective_broadcast",
-            # Each device sends to at most one device. Devices that receive nothing get zeros.
+            # Each device sends to at most one device. A device to which no device sends gets zeros.
             "1+n -> 1+n <source_target_pairs: any, channel_handle?: stablehlo.channel_handle>": "collective_permute",
-            # A channel pairs a send with its receive. The value is the operand before the token.
+            # A send and a recv with the same channel belong together. The last operand of both is a token.
             f"1 -> 1+n <{_CHANNEL}>": "recv",
             f"1+n -> 1 <{_CHANNEL}>": "send",
             # `async_start` runs its region asynchronously, and `async_done` returns the results.

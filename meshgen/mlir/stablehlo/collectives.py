@@ -1,8 +1,9 @@
-"""Convert StableHLO's collectives to nodes over mesh axes.
+"""Convert StableHLO's collectives over numbered devices to nodes over mesh axes.
 
 StableHLO numbers the devices of a program, or its replicas and partitions. Here these are the devices of the mesh in
-row-major order. Replica groups become the mesh axes that have these groups, and source-target pairs become a shift
-along an axis if they are one. A program without a mesh runs on as many devices as it declares or names.
+row-major order. Replica groups become the mesh axes along which the devices form these groups, and source-target pairs
+become a shift along an axis if they rotate along it. A program without a mesh runs on as many devices as it declares or
+names.
 """
 
 from __future__ import annotations
@@ -28,13 +29,13 @@ from meshgen.mlir.stablehlo.uneven_groups import reduce_unevenly
 
 _KINDS = {"add": "sum", "maximum": "max", "minimum": "min", "multiply": "product", "and": "and", "or": "or", "xor": "xor"}  # fmt: skip
 Attrs = Mapping[str, object]
-# Collectives whose groups number partitions if they have a channel, and else replicas. Other collectives can also
-# number devices.
+# In these collectives, groups contain partition numbers if they have a channel, and replica numbers otherwise.
+# In other collectives, groups may also contain device numbers.
 _OF_ONE_SIDE = ("stablehlo.all_to_all", "stablehlo.collective_broadcast", "stablehlo.collective_permute")
 
 
 def rows_in(importer: Importer, operation: Operation) -> list[tuple[int, ...]] | None:
-    """Return the rows of `replica_groups`, one per group. Reports a fault and returns None if they do not fit the mesh."""
+    """Return the rows of `replica_groups`, one per group. If they are invalid, reports a fault and returns None."""
     try:
         return group_rows(importer.reading, operation)
     except ShardingError as error:
@@ -43,7 +44,7 @@ def rows_in(importer: Importer, operation: Operation) -> list[tuple[int, ...]] |
 
 
 def has_mesh(importer: Importer, operation: Operation) -> bool:
-    """Whether the number of devices is known. Reports a fault if not."""
+    """Whether the number of devices is known. Reports a fault if an axis of the mesh has an unknown size."""
     mesh = importer.reading.module.mesh
     if not mesh.is_static:
         importer.fault("MG0201", f"{operation.name}: {mesh} has axes of unknown size", operation)
@@ -51,10 +52,10 @@ def has_mesh(importer: Importer, operation: Operation) -> bool:
 
 
 class Group(NamedTuple):
-    """The mesh axes of a collective's groups, after a permutation of the devices.
+    """The mesh axes along which the groups of a collective run, if the devices are first permuted.
 
     Attributes:
-        order: number of the device at each position of the mesh; empty if the devices are not permuted.
+        order: the device at each position of the mesh after the permutation; empty if the devices are not permuted.
     """
 
     axes: tuple[str, ...] = ()
@@ -62,11 +63,13 @@ class Group(NamedTuple):
 
 
 def group_of(importer: Importer, operation: Operation, is_ordered: bool = True) -> Group | None:
-    """Return the groups of a collective. Reports a fault and returns None if they are invalid.
+    """Return the groups of a collective as mesh axes. If they are invalid, reports a fault and returns None.
 
-    Groups of replicas, [[0]], on a channel stand for all devices of a program with one replica. If no mesh axes have
-    the groups, the devices are permuted so that axes of the same size have them. Unless `is_ordered`, the members of a
-    group may be reordered.
+    On a channel, [[0]] lists replicas: in a program with one replica, it means a group of all devices. If the groups
+    run
+    along no mesh axes, the devices are permuted so that they run along axes of the same size. Unless `is_ordered`, the
+    order
+    of the devices within a group does not matter.
     """
     if not has_mesh(importer, operation):
         return None
@@ -93,16 +96,18 @@ def group_of(importer: Importer, operation: Operation, is_ordered: bool = True) 
 
 
 def _uneven_groups(importer: Importer, operation: Operation) -> list[tuple[int, ...]]:
-    """Return the groups of a collective if they have different sizes, else an empty list."""
+    """Return the groups of a collective as mesh positions if they have different sizes, else []."""
     mesh, rows = importer.reading.module.mesh, rows_in(importer, operation) or []
     groups = importer.reading.placed(device_rows(importer, operation, rows)) if mesh.is_static else []
     return groups if are_uneven(groups, mesh) else []
 
 
 def device_rows(importer: Importer, operation: Operation, rows: Sequence[Sequence[int]]) -> list[tuple[int, ...]]:
-    """Convert rows of replica, partition or device numbers to rows of device numbers. Entries of -1 pad short rows.
+    """Convert groups of replica, partition or device numbers to groups of device numbers, without the padding (-1).
 
-    If there is only one replica, or only one partition per replica, out-of-range numbers are taken as device numbers.
+    If there is only one replica, or one partition per replica, a number that is too large for a replica or partition is
+    a
+    device number.
     """
     unpadded = [tuple(number for number in row if number >= 0) for row in rows]
     mesh, replicas = importer.reading.module.mesh, importer.reading.replicas
@@ -120,16 +125,16 @@ def device_rows(importer: Importer, operation: Operation, rows: Sequence[Sequenc
 
 
 def is_across(operation: Operation) -> bool:
-    """Whether a collective is across partitions, that is, on a channel."""
+    """Whether a collective communicates across partitions, which it does if it has a channel."""
     handle = operation.properties.get("channel_handle")
     return isinstance(handle, ChannelHandle) and handle.integer("handle") > 0
 
 
 def emit_each(importer: Importer, operation: Operation, name: str, attrs: Attrs, order: Sequence[int] = (),
               operands: Sequence[SSAValue] | None = None, results: Sequence[SSAValue] | None = None) -> None:  # fmt: skip
-    """Emit one node per operand, over devices that are permuted by `order`.
+    """Emit the collective `name` on each of `operands`, by default all operands, and bind `results`.
 
-    By default, `operands` and `results` are all those of the operation.
+    If `order` is not empty, the values are moved to these devices before the collective and back after it.
     """
     to_order = tuple(sorted((device, position) for position, device in enumerate(order)))
     from_order = tuple((position, device) for position, device in enumerate(order))
@@ -142,7 +147,7 @@ def emit_each(importer: Importer, operation: Operation, name: str, attrs: Attrs,
 
 
 def moved(importer: Importer, operation: Operation, value: Value, pairs: tuple[tuple[int, int], ...]) -> Value:
-    """Return `value` moved between devices along `pairs` of source and target."""
+    """Return `value` after each device of `pairs` has sent it: pairs are (source device, target device)."""
     if not pairs:
         return value
     attrs = {"axes": moving_axes(pairs, importer.reading.module.mesh), "pairs": pairs}
@@ -150,7 +155,7 @@ def moved(importer: Importer, operation: Operation, value: Value, pairs: tuple[t
 
 
 def _grouped(name: str, attrs_of: Callable[[Importer, Operation], Attrs]) -> Callable[[Importer, Operation], None]:
-    """Return the importer of a collective over groups."""
+    """Return the importer of a collective over groups that becomes the node `name`."""
 
     def import_grouped(importer: Importer, operation: Operation) -> None:
         if (group := group_of(importer, operation)) is None:
@@ -162,7 +167,10 @@ def _grouped(name: str, attrs_of: Callable[[Importer, Operation], Attrs]) -> Cal
 
 
 def reducing(name: str) -> Callable[[Importer, Operation], None]:
-    """Return the importer of a reducing collective. All devices evaluate a region that is not a known reduction."""
+    """Return the importer of a reducing collective that becomes the node `name`.
+
+    Unless its region is a reduction that the node supports, each device gathers the operands and evaluates the region.
+    """
 
     def import_reducing(importer: Importer, operation: Operation) -> None:
         applied = applied_op(operation.regions[0])
@@ -183,7 +191,9 @@ def reducing(name: str) -> Callable[[Importer, Operation], None]:
 
 
 def _fold_each(importer: Importer, operation: Operation, group: Group, attrs: Attrs) -> None:
-    """Reduce with an arbitrary region: every device gathers the operands of its group and folds them in group order."""
+    """Import a reduction with an arbitrary region: every device gathers the operands of its group and folds them in
+    group order.
+    """
     body, captures = importer.region(operation.regions[0])
     order, mesh = group.order, importer.reading.module.mesh
     builder = Builder(importer, operation)
@@ -211,7 +221,7 @@ def _fold_each(importer: Importer, operation: Operation, group: Group, attrs: At
 
 
 def _group_operands(builder: Builder, value: Value, axes: tuple[str, ...], count: int) -> list[Value]:
-    """Return the operands of all devices in the group."""
+    """Return the operands of all `count` devices in the device's group, which an all_gather collects."""
     shape = value.type.sizes
     single_row = builder.reshape(value, (1, *shape))
     gathered = builder.emit("all_gather", [single_row], value.type.with_shape((count, *shape)), axes=axes, dim=0)

@@ -1,6 +1,6 @@
-"""StableHLO's constraints on operations that are expanded, or lose attributes, when they are read.
+"""Checks of StableHLO operations that are expanded, or whose attributes are dropped, during import.
 
-The constraints on other operations are checked on their nodes (`ops/types`). Names are those of the specification.
+Other operations are checked as nodes (`ops/types`). Names in messages are those of the StableHLO specification.
 """
 
 from __future__ import annotations
@@ -130,11 +130,11 @@ def _check_algorithm(checks: Checked, algorithm: DotAlgorithm) -> None:
     checks.require(not unknown, f"algorithm has no field {', '.join(unknown)}")
 
 
-# Sizes as operands --------------------------------------------------------------------------------------------------
+# Operands that list sizes --------------------------------------------------------------------------------------------
 
 
 def _verify_shape_operand(reading: Reading, operation: Operation) -> None:
-    """Check the last operand, which lists the sizes of the result even if the result type is static."""
+    """Check the last operand, which lists the sizes of the result, even if the result type is static."""
     checks = Checked(reading, operation)
     if _check_list(checks, checks.operands[-1], checks.results[0].rank):
         _check_constant_sizes(checks, -1)
@@ -150,7 +150,7 @@ def _verify_dynamic_broadcast(reading: Reading, operation: Operation) -> None:
 
 
 def _check_constant_sizes(checks: Checked, operand_index: int) -> None:
-    """Check the sizes of the result type against an operand that lists them, if the operand is a constant."""
+    """Check that the result type has the sizes that operand `operand_index` lists, if that is a constant."""
     producer, (result,) = checks.operation.operands[operand_index].owner, checks.results
     value = (
         producer.properties.get("value") if isinstance(producer, Operation) and producer.name in _CONSTANTS else None
@@ -163,7 +163,7 @@ def _check_constant_sizes(checks: Checked, operand_index: int) -> None:
 
 
 def _verify_list_operands(reading: Reading, operation: Operation) -> None:
-    """Check that the last operands are lists with one entry per dim of the first operand."""
+    """Check the operands at the end that are lists: each must have one entry per dim of the first operand."""
     checks, count = Checked(reading, operation), _LIST_OPERAND_COUNTS[operation.name]
     for kind in checks.operands[-count:]:
         _check_list(checks, kind, checks.operands[0].rank)
@@ -190,7 +190,7 @@ def _verify_size(reading: Reading, operation: Operation) -> None:
 
 
 def _check_cut(checks: Checked, dim: int) -> None:
-    """Check that the result has at most as many rows in `dim` as the operand, and equal sizes in all other dims."""
+    """Check that the result has the sizes of the operand, or a smaller size in `dim`."""
     (x, _), (result,) = checks.operands, checks.results
     fits = x.dtype == result.dtype and x.rank == result.rank
     for d, (operand_size, result_size) in enumerate(zip(x.shape, result.shape, strict=False)):

@@ -1,4 +1,4 @@
-"""Dots and gathers of StableHLO."""
+"""Operations of StableHLO for dots and gathers."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _GATHER_LISTS = {
 
 @irdl_attr_definition
 class DotAlgorithm(Bracketed):
-    """The algorithm of a dot.
+    """The algorithm of a dot, an attribute that is stored as text.
 
     <lhs_precision_type = bf16, ..., accumulation_type = f32, num_primitive_operations = 1, ...>
     """
@@ -74,7 +74,11 @@ GATHER_NUMBERS = numbering("dimension_numbers", GatherDimensions, _GATHER_LISTS,
 
 
 class DotGeneral(HloOperation):
-    """A dot: `%a, %b, batching_dims = [0] x [0], contracting_dims = [2] x [1], precision = [DEFAULT, DEFAULT]`."""
+    """A dot.
+
+    stablehlo.dot_general %a, %b, batching_dims = [0] x [0], contracting_dims = [2] x [1], precision = [DEFAULT,
+    DEFAULT]
+    """
 
     FIELDS: ClassVar[tuple[Field, ...]] = (
         numbering("dot_dimension_numbers", DotDimensions, _DOT)._replace(keyword="contracting_dims"),
@@ -133,10 +137,11 @@ def _import_dot_general(importer: Importer, operation: Operation) -> None:
 
 
 def convert_alike(importer: Importer, operation: Operation, op: str, attrs: dict[str, Any]) -> None:
-    """Emit a dot or convolution whose operands have one element type.
+    """Emit a dot or convolution (`op`), whose operands must have the same element type.
 
-    Operands of different element types are converted to that of the result. So are operands of a lower class than the
-    result, in the order booleans, integers, floats, complex numbers.
+    Both operands are converted to the result's element type if theirs differ, or if theirs is of a lower class:
+    booleans are
+    below integers, integers below floats, and floats below complex numbers.
     """
     dtypes = {importer.type(operand).dtype for operand in operation.operands}
     builder, result = Builder(importer, operation), importer.type(operation.results[0])
@@ -148,15 +153,17 @@ def convert_alike(importer: Importer, operation: Operation, op: str, attrs: dict
 
 
 def _dtype_class(dtype: str) -> int:
-    """Return the position of a dtype's class in the order booleans, integers, floats, complex numbers."""
+    """Return 0 for booleans, 1 for integers, 2 for floats and 3 for complex numbers."""
     return 0 if dtype == "i1" else 3 if is_complex(dtype) else 2 if is_float(dtype) else 1
 
 
 def _rounded_dot(importer: Importer, operation: Operation, algorithm: DotAlgorithm, attrs: dict[str, Any]) -> None:
-    """Import a dot with an algorithm: round its operands to the stated narrower types, and set its precision.
+    """Import a dot with an algorithm: round the operands to the types that the algorithm states, and set the node's
+    precision.
 
-    An algorithm with several primitive operations multiplies parts of the operands separately to lose less precision.
-    Its operands are not rounded, and its precision is the lowest that is at least as accurate.
+    An algorithm with several primitive operations splits the operands into parts of lower precision, so that little
+    precision
+    is lost. Such operands are not rounded, and the node has the lowest precision that is at least as accurate.
     """
     builder, result = Builder(importer, operation), importer.type(operation.results[0])
     fields, operands = algorithm.fields(), importer.values(operation.operands)
@@ -173,9 +180,9 @@ def _rounded_dot(importer: Importer, operation: Operation, algorithm: DotAlgorit
 
 
 def _precision(kinds: Sequence[str], count: int) -> str:
-    """Return the lowest precision that keeps the bits of `count` products of operands of these types.
+    """Return the lowest precision of a dot that is as accurate as `count` products of operands of these types.
 
-    Three products of tf32 keep 22 bits, three of bf16 keep 16, and six of bf16 keep 24.
+    Three products of tf32 keep 22 bits of the mantissa, three of bf16 keep 16, and six of bf16 keep 24.
     """
     if count == 1:
         return "HIGHEST" if "f32" in kinds else "DEFAULT"

@@ -1,7 +1,8 @@
-"""Control flow of StableHLO, sorting and random bits.
+"""Operations of StableHLO for control flow, sorting and random bits.
 
-Regions of nodes are closed: values that a region captures become operands of the node. At stage `import` a loop carries
-them unchanged, so its node has results that the text does not name.
+The regions of nodes are closed: values that a region captures become operands of the node. At stage `import` a loop
+carries
+such operands unchanged, so its node has results that the operation in the text lacks.
 """
 
 from __future__ import annotations
@@ -33,9 +34,10 @@ from meshgen.mlir.text_operation import assignments, define, values_of
 
 
 class While(GenericOperation):
-    """A loop: `stablehlo.while(%i = %a, %s = %b) : types cond {...} do {...}`. Both regions have the arguments %i, %s.
+    """A loop: `stablehlo.while(%i = %a, %s = %b) : types cond {...} do {...}`. Both regions take the arguments %i and
+    %s.
 
-    If the types of the operands differ from those of the results (in an encoding), the types are `(types) -> (types)`.
+    If the encodings of the operands differ from those of the results, the types are written `(types) -> (types)`.
     """
 
     @classmethod
@@ -64,7 +66,7 @@ class While(GenericOperation):
 
     @classmethod
     def write(cls, printer: TextPrinter, node: Node) -> str:
-        """Return the text of a node of this operation."""
+        """Return the text of a `while` node."""
         results, (condition, body) = printer.results(node), node.regions
         pairs = [(printer.define(x), printer.name(y)) for x, y in zip(body.inputs, node.operands, strict=True)]
         operand_types, result_types = printer.types(node.operands), printer.types(node.results)
@@ -79,11 +81,13 @@ class While(GenericOperation):
 
 
 class Case(GenericOperation):
-    """A `case` or `if`, whose first operand selects the region that computes the results."""
+    """A `case` or `if`. The first operand selects the region that computes the results."""
 
     @classmethod
     def write(cls, printer: TextPrinter, node: Node) -> str:
-        """Return the text of a node of this operation. Its regions have no arguments and use outer values by name."""
+        """Return the text of a `case` or `if` node. In the text, the regions have no arguments and use the operands by
+        name.
+        """
         outside = printer.names(node.operands[1:])
         return generic_text(printer, node, cls.name, {}, operands=node.operands[:1], region=lambda region: printer.region(region, names=outside))  # fmt: skip
 
@@ -106,9 +110,10 @@ _NODES = (
 
 
 def _import_while(importer: Importer, operation: Operation) -> None:
-    """Import a loop. At stage `import` it carries captured values so that propagation can shard them.
+    """Import a loop. At stage `import` the loop carries the values that it captures, so that propagation can shard
+    them.
 
-    In later stages they stay captured, as in the text.
+    In later stages they are captured, as in the text.
     """
     (condition, body), captured = importer.blocks([region.block for region in operation.regions])
     operands, outside = importer.values(operation.operands), importer.values(captured)

@@ -39,7 +39,7 @@ _LETTERS = (
 
 
 class Convolution(HloOperation):
-    """A convolution with its dim numbers and its window.
+    """A convolution with its window and the roles of the dims of its operands and result.
 
     stablehlo.convolution(%x, %w) dim_numbers = [b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1], window = {...} {...}
     """
@@ -100,7 +100,9 @@ def _import_convolution(importer: Importer, operation: Operation) -> None:
 
 
 def numbered(importer: Importer, operation: Operation) -> dict[str, Any] | None:
-    """Return the attributes of a convolution node. Reports a fault and returns None if its dim numbers are invalid."""
+    """Return the attributes of the node of a convolution. If its dim numbers are invalid, reports a fault and returns
+    None.
+    """
     attrs = filled(values_of(operation), importer.type(operation.operands[0]).rank - 2)
     attrs["window_reversal"] = tuple(int(bool(flag)) for flag in attrs["window_reversal"])
     numbering = operation.properties["dimension_numbers"]
@@ -115,12 +117,16 @@ def numbered(importer: Importer, operation: Operation) -> dict[str, Any] | None:
 
 
 def _numbering_text(attrs: Values) -> str:
-    """Return the role of each dim of input, kernel and output, such as `[b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1]`."""
+    """Return the text of the role of each dim, such as `[b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1]` for input, kernel and
+    output.
+    """
     return "{}x{}->{}".format(*(literals.listed(_letters(attrs, *words)) for words in _LETTERS))
 
 
 def _letters(attrs: Values, side: str, first: str, first_name: str, second: str, second_name: str) -> list[str]:
-    """Return the role of each dim of one side: a letter for batch and feature dims, an index for spatial dims."""
+    """Return the role of each dim of one side: a letter for the two dims `first_name` and `second_name`, an index for
+    spatial dims.
+    """
     roles = {attrs[f"{side}_{first_name}"]: first, attrs[f"{side}_{second_name}"]: second}
     roles |= {dim: str(index) for index, dim in enumerate(attrs[f"{side}_spatial"])}
     return [roles[dim] for dim in range(len(roles))]

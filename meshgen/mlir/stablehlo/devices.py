@@ -1,4 +1,4 @@
-"""The devices of a StableHLO program without a mesh, and its queries for partition and replica ids."""
+"""Declares the devices of a StableHLO program without a mesh, and imports its queries for partition and replica ids."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _DEVICE_OPERATIONS = frozenset(
 
 
 def _import_device_id(importer: Importer, operation: Operation) -> None:
-    """Import a partition id or replica id. A program with a declared mesh has one replica."""
+    """Import a query for the partition id or replica id of the device. A program with a declared mesh has one replica."""
     builder, kind = Builder(importer, operation), importer.type(operation.results[0])
     replicas, is_replica = importer.reading.replicas, operation.name == "stablehlo.replica_id"
     if is_replica and replicas == 1:
@@ -45,16 +45,13 @@ def _import_device_id(importer: Importer, operation: Operation) -> None:
 
 
 def _device_number(builder: Builder, axes: tuple[str, ...], order: Sequence[int]) -> Value:
-    """Return the number of the device.
-
-    This is its index in the mesh, or the entry of `order` at that index if the mesh reorders devices.
-    """
+    """Return the number of the device: its index in the mesh, or `order[index]` if the mesh reorders its devices."""
     index = builder.process_index(axes)
     return builder.entry(np.asarray(order, np.int32), "i32", index) if order else index
 
 
 def _find_devices(reading: Reading, top: Operation) -> None:
-    """Declare the replicas and partitions of a program that has collectives but no mesh."""
+    """Declare a mesh of the replicas and partitions of a program that communicates between devices but has no mesh."""
     operations = [operation for operation in top.walk() if operation.name in _DEVICE_OPERATIONS]
     if reading.module.mesh.axes or not operations:
         return
@@ -74,12 +71,12 @@ def _find_devices(reading: Reading, top: Operation) -> None:
 
 
 def _named_devices(reading: Reading, operation: Operation) -> list[tuple[int, ...]]:
-    """Return the rows of device numbers that an operation lists."""
+    """Return the groups or pairs of device numbers that an operation lists."""
     if "replica_groups" not in operation.properties:
         return rows_of(operation.properties.get("source_target_pairs"))
     try:
         return group_rows(reading, operation)
-    except ShardingError:  # reported when the operation is imported
+    except ShardingError:  # The import of the operation reports the invalid groups.
         return []
 
 

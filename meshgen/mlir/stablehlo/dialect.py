@@ -1,7 +1,8 @@
-"""The dialect `stablehlo`, as far as meshgen supports it. `mhlo` is read as `stablehlo`.
+"""The operations of the dialect `stablehlo` that meshgen supports. `mhlo` is read as `stablehlo`.
 
-Operations have the official property names. The pretty form, as JAX prints it, and the generic form are read. The
-pretty form is printed.
+Properties have their official names. Both the pretty form, which JAX prints, and the generic form can be read; the
+pretty
+form is printed.
 """
 
 from __future__ import annotations

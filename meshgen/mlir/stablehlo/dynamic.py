@@ -1,6 +1,7 @@
 """Operations of StableHLO with dynamic sizes, such as `dynamic_reshape` and `get_dimension_size`.
 
-If the result type is static, they are imported in their static form. Otherwise the node stays until sizes are known.
+An operation whose result type is static becomes the op without dynamic sizes. Otherwise it becomes a node with dynamic
+sizes, which is replaced when the sizes are specified.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from meshgen.sizes.size_ops import STATIC, attributes_of
 
 
 def _dynamic(signature: str, name: str, *fields: Field) -> Sequence[type[TextOperation]]:
-    """Define an operation such as `stablehlo.dynamic_iota %n, dim = 0 : (...) -> ...`."""
+    """Define an operation with the properties `fields`, such as `stablehlo.dynamic_iota %n, dim = 0 : (...) -> ...`."""
     return define(HloOperation, "stablehlo", {signature: name}, FIELDS=fields)
 
 
@@ -49,10 +50,11 @@ _OPERATIONS = (
     *define(GenericOperation, "stablehlo", {"3 -> 1": "dynamic_gather"}, FIELDS=(
         GATHER_NUMBERS, flag("indices_are_sorted", "indices_are_sorted"),
     )),
-    # Operands after the tensors and initial values: window sizes, strides, dilations of the operand, dilations of the
-    # window, padding. JAX writes a custom call instead, and the region is the function that the call names.
+    # The operands are the tensors, their initial values, and then lists: window sizes, strides, dilations of the
+    # operand,
+    # dilations of the window, padding. JAX writes a custom call instead, which names a function in place of the region.
     *define(GenericOperation, "stablehlo", {"7+2n -> 1+n {2+2n -> 1+n}": "dynamic_reduce_window"}),
-    # The padding of the convolution is its last operand.
+    # The last operand is the padding of the convolution.
     *define(GenericOperation, "stablehlo", {"3 -> 1": "dynamic_conv"}, FIELDS=(
         *(per_dim(name, name, 1) for name in ("window_strides", "lhs_dilation", "rhs_dilation")),
         per_dim("window_reversal", "window_reversal", 0, write=literals.flags),
@@ -62,7 +64,7 @@ _OPERATIONS = (
 
 
 def _import_with_lists(importer: Importer, operation: Operation) -> None:
-    """Import the static form if the last operands, which are lists of sizes, are constants."""
+    """Import an operation whose last operands list sizes or offsets. If these are constants, they become attributes."""
     _convert(importer, operation, operation.name.partition(".")[2], values_of(operation))
 
 
@@ -82,7 +84,7 @@ def _import_window(importer: Importer, operation: Operation) -> None:
 
 
 def called_reduce_window(importer: Importer, operation: Operation) -> None:
-    """Import the custom call @stablehlo.dynamic_reduce_window. The function that it names reduces two elements."""
+    """Import the custom call `@stablehlo.dynamic_reduce_window`, which names a function that combines two elements."""
     region = called_region(operation)
     if region is None:
         raise Refused("MG0104", "it must name a function of the module")
@@ -95,7 +97,7 @@ def _import_conv(importer: Importer, operation: Operation) -> None:
 
 
 def _import_set_size(importer: Importer, operation: Operation) -> None:
-    """Import `set_dimension_size` as a slice of the first rows of a dim; the second operand is their number."""
+    """Import `set_dimension_size` as a slice of the first elements along a dim. The second operand is how many."""
     (x, count), dim = importer.values(operation.operands), values_of(operation)["dim"]
     constant_size = known_array(importer, operation.operands[1])
     if constant_size is not None and None not in x.type.shape:
@@ -118,7 +120,9 @@ def _import_set_size(importer: Importer, operation: Operation) -> None:
 
 
 def _import_with_shape(importer: Importer, operation: Operation) -> None:
-    """Import the static form if the result type is static. The operand with the shape is then ignored."""
+    """Import an operation with an operand that is the result's shape. If the result type is static, the operand is
+    dropped.
+    """
     name, attrs = operation.name.partition(".")[2], values_of(operation)
     if None in importer.type(operation.results[0]).shape:
         importer.convert(operation, name, attrs)
@@ -127,7 +131,7 @@ def _import_with_shape(importer: Importer, operation: Operation) -> None:
 
 
 def _import_size(importer: Importer, operation: Operation) -> None:
-    """Import `get_dimension_size`. A known size becomes a constant."""
+    """Import `get_dimension_size`. It becomes a constant if the size is static."""
     kind, dim = importer.type(operation.operands[0]), integer_of(operation.properties.get("dimension"))
     size = kind.shape[dim] if 0 <= dim < kind.rank else None
     if size is None:

@@ -1,6 +1,6 @@
 """Operations of StableHLO in older programs: einsum, unary_einsum, torch_index_select and broadcast.
 
-They are expanded to other operations when they are read.
+They are expanded into other operations during import.
 """
 
 from __future__ import annotations
@@ -35,7 +35,10 @@ _OPERATIONS = (
 
 
 def _index_select(b: Builder, x: Value, index: Value) -> Value:
-    """Return the slices of `x` along `dim` at `index`. The first `batch_dims` dims of both operands are batch dims."""
+    """Expand `torch_index_select`: return the slices of `x` at `index` along `dim`.
+
+    The first `batch_dims` dims of both operands are batch dims.
+    """
     attrs = values_of(b.source)
     dim, batch = attrs["dim"], attrs["batch_dims"]
     dim += x.type.rank if dim < 0 else 0
@@ -43,7 +46,8 @@ def _index_select(b: Builder, x: Value, index: Value) -> Value:
     if not 0 <= batch <= dim < x.type.rank or batch > index.type.rank:
         raise Refused("MG0104", f"dim {dim} and {batch} batch dims of {x.type} and {index.type}")
     offset_dims = [d for d in range(x.type.rank) if d != dim and d >= batch]
-    index_dims = index.type.rank - batch  # number of result dims that come from `index` and replace `dim`
+    # number of result dims that replace `dim`: those of `index` without its batch dims
+    index_dims = index.type.rank - batch
     numbering = {
         "offset_dims": tuple(d if d < dim else d - 1 + index_dims for d in offset_dims),
         "collapsed_slice_dims": (dim,),
@@ -58,13 +62,13 @@ def _index_select(b: Builder, x: Value, index: Value) -> Value:
 
 
 def _add_leading_dims(b: Builder, x: Value) -> Value:
-    """Return `x` broadcast along new leading dims."""
+    """Expand `broadcast`: return `x` broadcast along new leading dims."""
     added = len(values_of(b.source)["sizes"])
     return b.emit("broadcast_in_dim", [x], b.result, dims=tuple(range(added, added + x.type.rank)))
 
 
 def _einsum(b: Builder, *operands: Value) -> Value:
-    """Expand an einsum to diagonals, sums over the dims that only one operand has, a dot and a transpose."""
+    """Expand an einsum into diagonals, sums over dims that only one operand has, a dot, and a transpose."""
     config = b.word("einsum_config")
     words = _dim_letters(config, [value.type.rank for value in operands])
     if words is None:
@@ -81,9 +85,9 @@ def _einsum(b: Builder, *operands: Value) -> Value:
 
 
 def _dim_letters(config: str, ranks: Sequence[int]) -> tuple[list[str], str] | None:
-    """Return the letters of each operand's dims and of the result's dims, or None if `config` does not fit the ranks.
+    """Return one letter per dim, for each operand and for the result. Returns None if `config` does not fit the ranks.
 
-    The dims that `...` stands for get letters that no program writes.
+    The dims that `...` stands for get letters that no program contains.
     """
     left, arrow, output = config.replace(" ", "").partition("->")
     sides = left.split(",")
@@ -94,7 +98,7 @@ def _dim_letters(config: str, ranks: Sequence[int]) -> tuple[list[str], str] | N
     ]
     if min(ellipsis_ranks) < 0:
         return None
-    ellipsis_letters = [chr(0x100 + i) for i in range(max(ellipsis_ranks))]  # letters that no program writes
+    ellipsis_letters = [chr(0x100 + i) for i in range(max(ellipsis_ranks))]  # letters that no program contains
     expanded = [
         side.replace("...", "".join(ellipsis_letters[len(ellipsis_letters) - n :]))
         for side, n in zip(sides, ellipsis_ranks, strict=True)
@@ -107,7 +111,11 @@ def _dim_letters(config: str, ranks: Sequence[int]) -> tuple[list[str], str] | N
 
 
 def _summed(builder: Builder, value: Value, word: str, kept: str) -> tuple[Value, str]:
-    """Return the value with each letter once, summed over the letters that are not in `kept`, and its letters."""
+    """Return `value` after taking diagonals of repeated letters and summing over letters not in `kept`, and its
+    letters.
+
+    `word` has one letter per dim of `value`.
+    """
     for letter in dict.fromkeys(word):
         while word.count(letter) > 1:
             value, word = _diagonal(builder, value, word, letter)
@@ -116,7 +124,7 @@ def _summed(builder: Builder, value: Value, word: str, kept: str) -> tuple[Value
 
 
 def _diagonal(builder: Builder, value: Value, word: str, letter: str) -> tuple[Value, str]:
-    """Return the diagonal of the two dims with this letter, and the letters without the second one."""
+    """Return the diagonal of the two dims with the letter `letter`, and the letters of the remaining dims."""
     first, second = word.index(letter), word.rindex(letter)
     index_type = TensorType(value.type.shape, "i32")
     rows, columns = (builder.emit("iota", [], index_type, dim=d) for d in (first, second))
@@ -127,9 +135,9 @@ def _diagonal(builder: Builder, value: Value, word: str, letter: str) -> tuple[V
 def _multiplied(
     builder: Builder, left: Value, first: str, right: Value, second: str, result_letters: str
 ) -> tuple[Value, str]:
-    """Return the dot of two values and the letters of its dims.
+    """Return the dot of two values and the letters of its dims. `first` and `second` are the letters of the operands.
 
-    Common letters are batch dims if the result has them, and contracted otherwise.
+    Letters of both operands are batch dims if the result has them, and contracted dims otherwise.
     """
     common = [letter for letter in first if letter in second]
     batch, contracted = [x for x in common if x in result_letters], [x for x in common if x not in result_letters]

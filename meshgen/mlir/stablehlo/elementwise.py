@@ -49,7 +49,7 @@ class Compare(HloOperation):
 
 
 class ReducePrecision(HloOperation):
-    """A rounding to fewer bits: `stablehlo.reduce_precision %x, format = e5m10 : tensor<4xf32>`."""
+    """A rounding to fewer exponent and mantissa bits: `stablehlo.reduce_precision %x, format = e5m10 : tensor<4xf32>`."""
 
     FIELDS: ClassVar[tuple[Field, ...]] = tuple(
         number(name, name, "format", width=32) for name in ("exponent_bits", "mantissa_bits")
@@ -78,7 +78,7 @@ OPERATIONS = (
         "3 -> 1": "clamp",
     }, TYPES=ONE),
     *define(HloOperation, "stablehlo", {"1 -> 1": "convert bitcast_convert is_finite real imag"}),
-    # the result type determines the operand types
+    # The text has only the complex result type, which determines the operand types.
     *define(HloOperation, "stablehlo", {"2 -> 1": "complex"}, TYPES=PARTS),
     *define(HloOperation, "stablehlo", {"3 -> 1": "select"}, TYPES=CHOICE),
     *define(Compare, "stablehlo", {"2 -> 1": "compare"}),

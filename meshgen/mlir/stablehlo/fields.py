@@ -1,4 +1,4 @@
-"""Fields of StableHLO's operations: enumerations, precisions and dim numbers. Other fields are in `mlir/fields.py`."""
+"""Constructors of `Field` for StableHLO's enumerations, precisions and dim numbers. `mlir/fields.py` has the others."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from meshgen.mlir.text_operation import Field, Values
 
 
 def word(prop: str, kind: type[Word], attr: str, keyword: str = "", *, is_required: bool = True) -> Field:
-    """Return a field for a value of the enumeration `kind`. An optional value that is missing is an empty string."""
+    """Return a field for a value of the enumeration `kind`. If an optional property is missing, the attribute is ""."""
     return Field(
         prop,
         lambda attribute: {attr: word_of(attribute)},
@@ -28,7 +28,7 @@ def word(prop: str, kind: type[Word], attr: str, keyword: str = "", *, is_requir
 
 
 def precisions(read: Callable[[TextParser], Attribute] = TextParser.parse_attribute, keyword: str = "", *, prop: str = "precision_config", attr: str = "precision") -> Field:  # fmt: skip
-    """Return a field for the precision of a dot or convolution, one word per operand."""
+    """Return a field for the precision of a dot or convolution, a list with one word per operand."""
     return Field(
         prop,
         lambda attribute: {attr: precision_of(attribute)},
@@ -43,12 +43,12 @@ def precisions(read: Callable[[TextParser], Attribute] = TextParser.parse_attrib
 
 def numbering(prop: str, kind: type[Struct], lists: Mapping[str, str], single_numbers: Sequence[str] = (), *,
               is_written: bool = False) -> Field:  # fmt: skip
-    """Return a field for dimension numbers, a struct of lists and numbers.
+    """Return a field for dimension numbers, a struct that contains lists of dims and single dims.
 
     Args:
         lists: node attribute -> name of the list in the struct.
-        single_numbers: names of the fields that are single numbers.
-        is_written: whether a number is printed if it is 0.
+        single_numbers: names of the struct's fields that are a single dim.
+        is_written: whether a single dim is also printed if it is 0.
     """
 
     def values(attribute: Attribute | None) -> Values:

@@ -1,4 +1,4 @@
-"""Matrix factorizations and Fourier transforms of StableHLO."""
+"""Operations of StableHLO for matrix factorizations and Fourier transforms."""
 
 from __future__ import annotations
 

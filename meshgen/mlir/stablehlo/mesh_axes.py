@@ -1,4 +1,4 @@
-"""Replica groups that are given by mesh axes.
+"""Attributes for replica groups that are stated by mesh axes, not by device numbers.
 
 #stablehlo.replica_group_mesh_axes<mesh = @mesh, axes = [#stablehlo.axis_ref<name = "x">]>
 """
@@ -23,20 +23,20 @@ _Read = Callable[[], object]
 
 
 class AxisRef(Data[str]):
-    """A mesh axis or a sub-axis, such as `x` or `x:(1)2`."""
+    """Base class of references to a mesh axis or a sub-axis, stored as text such as `x` or `x:(1)2`."""
 
 
 class MeshInPlace(NamedTuple):
-    """A mesh that is written in place, at its use: its axes, and its device order if it is not the natural one."""
+    """A mesh that is spelled out where it is used: its axes, and its device ids if they are not in ascending order."""
 
     axes: tuple[tuple[str, int], ...]
     device_ids: tuple[int, ...] | None = None
 
 
 def _fields(parser: AttrParser, required: tuple[str, ...], **readers: _Read) -> dict[str, Any]:
-    """Parse `<name = value, ...>` with each field at most once.
+    """Parse `<name = value, ...>`, where each field may occur once.
 
-    `required` lists the required fields; `a|b` requires one of the two.
+    `readers` has a parser per field. The fields in `required` must occur; an entry `a|b` requires one of the two.
     """
     start = parser.pos
     values: dict[str, Any] = {}
@@ -64,7 +64,7 @@ def _parse_sub_axis(parser: AttrParser) -> str:
 
 
 def parse_part(parser: AttrParser) -> str:
-    """Parse a sub-axis in either form: `(1)2` or `#stablehlo.sub_axis_info<(1)2>`."""
+    """Parse a sub-axis in one of two forms: `(1)2` or `#stablehlo.sub_axis_info<(1)2>`."""
     assert isinstance(parser, TextParser)
     if not parser.at_mark("#"):
         return _parse_sub_axis(parser)
@@ -82,7 +82,7 @@ def _list_of(parser: AttrParser, kind: type[Attribute], spelled: str) -> tuple[A
 
 @irdl_attr_definition
 class SubAxisInfo(Data[str]):
-    """A sub-axis: `<(1)2>`."""
+    """The attribute for a sub-axis of an axis: `#stablehlo.sub_axis_info<(1)2>`."""
 
     name = "stablehlo.sub_axis_info"
 
@@ -97,7 +97,7 @@ class SubAxisInfo(Data[str]):
 
 @irdl_attr_definition
 class HloAxisRef(AxisRef):
-    """A reference to a mesh axis or a sub-axis: `<name = "x", sub_axis_info = (1)2>`."""
+    """The attribute for a mesh axis or a sub-axis: `#stablehlo.axis_ref<name = "x", sub_axis_info = (1)2>`."""
 
     name = "stablehlo.axis_ref"
 
@@ -113,7 +113,7 @@ class HloAxisRef(AxisRef):
 
 @irdl_attr_definition
 class MeshAxis(Data[tuple[str, int]]):
-    """An axis of a mesh that is written in place: `<name = "x", size = 2>`."""
+    """The attribute for an axis of a mesh that is spelled out: `#stablehlo.mesh_axis<name = "x", size = 2>`."""
 
     name = "stablehlo.mesh_axis"
 
@@ -128,7 +128,10 @@ class MeshAxis(Data[tuple[str, int]]):
 
 @irdl_attr_definition
 class HloMesh(Data[MeshInPlace]):
-    """A mesh: `<axes = [#stablehlo.mesh_axis<name = "x", size = 2>], device_ids = dense<[1, 0]> : tensor<2xi64>>`."""
+    """The attribute for a mesh that is spelled out.
+
+    #stablehlo.mesh<axes = [#stablehlo.mesh_axis<name = "x", size = 2>], device_ids = dense<[1, 0]> : tensor<2xi64>>
+    """
 
     name = "stablehlo.mesh"
 
@@ -156,7 +159,9 @@ class HloMesh(Data[MeshInPlace]):
 
 @irdl_attr_definition
 class ReplicaGroupMeshAxes(Data[tuple[str | MeshInPlace, tuple[str, ...]]]):
-    """A mesh, by name or in place, and the axes along which its devices form groups."""
+    """The attribute for replica groups: the name or spelling of a mesh, and the axes along which its devices form
+    groups.
+    """
 
     name = "stablehlo.replica_group_mesh_axes"
 

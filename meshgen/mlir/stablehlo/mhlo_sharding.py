@@ -1,4 +1,4 @@
-"""Reader of the attribute `mhlo.sharding` on arguments, results, operations and `custom_call @Sharding`."""
+"""Reader of the attribute `mhlo.sharding`, which states XLA shardings on arguments, results and operations."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ HINT = "give the mesh of the program with --mesh, or write the sharding as sdy.s
 
 
 def _find_mesh(reading: Reading, top: Operation) -> None:
-    """Declare a mesh for the shardings of a module that declares none."""
+    """Declare a mesh that fits the `mhlo.sharding` attributes of a module without mesh declarations."""
     texts = [text for operation in top.walk() for text in _texts(operation)]
     inferred = mesh_of(texts)
     if inferred is not None:
@@ -46,14 +46,14 @@ def _texts(operation: Operation) -> list[str]:
 
 
 def open_dims_of(operation: Operation, rank: int) -> tuple[bool, ...]:
-    """Return which dims `custom_call @Sharding` leaves open, or an empty tuple if it closes all."""
+    """Return for each dim whether `custom_call @Sharding` leaves it open, or () if no dim is open."""
     listed = _OPEN.search(string_of(operation.properties.get("backend_config")))
     open_dims = [int(word) for word in listed[1].split(",") if word] if listed else []
     return tuple(dim in open_dims for dim in range(rank)) if open_dims else ()
 
 
 def _parsed_sharding(reading: Reading, attribute: Attribute, rank: int) -> Sharding:
-    """Return the sharding in an attribute. Raises ValueError if it is invalid."""
+    """Return the sharding that `attribute` states for a tensor of rank `rank`. Raises ValueError if it is invalid."""
     text = string_of(attribute)
     try:
         return sharding_of(text, rank, reading.module.mesh)
@@ -62,7 +62,8 @@ def _parsed_sharding(reading: Reading, attribute: Attribute, rank: int) -> Shard
 
 
 def _read_slot(reading: Reading, attribute: Attribute, slot: Slot) -> None:
-    if (text := string_of(attribute)) == MANUAL:  # a per-device program does not state the shardings of global arrays
+    # In a per-device program, values are local, and the sharding of the global arrays is unknown.
+    if (text := string_of(attribute)) == MANUAL:
         return
     try:
         sharding = _parsed_sharding(reading, attribute, slot.type.rank)
@@ -78,7 +79,9 @@ def _read_slot(reading: Reading, attribute: Attribute, slot: Slot) -> None:
 
 
 def constrain(importer: Importer, operation: Operation) -> None:
-    """Import `custom_call @Sharding` as an annotation of its operand for later users. It may leave dims open."""
+    """Import `custom_call @Sharding` as an annotation of its operand, which later users see. Some of its dims may be
+    open.
+    """
     rank = importer.type(operation.results[0]).rank
     if (attrs := _attrs(importer, operation, rank, open_dims_of(operation, rank))) is None:
         importer.bind(operation.results[0], importer.value(operation.operands[0]))
@@ -89,7 +92,9 @@ def constrain(importer: Importer, operation: Operation) -> None:
 def _attrs(
     importer: Importer, operation: Operation, rank: int, open_dims: tuple[bool, ...]
 ) -> dict[str, object] | None:
-    """Return the attributes of the annotation, or None if the sharding is invalid or constrains nothing."""
+    """Return the attributes of the `annotate` node, or None if the sharding is invalid (which is reported) or has no
+    effect.
+    """
     try:
         sharding = _parsed_sharding(importer.reading, operation.attributes[NAME], rank)
     except ValueError as error:
@@ -104,7 +109,10 @@ def _attrs(
 
 
 def _read_result(importer: Importer, operation: Operation, attribute: Attribute) -> None:
-    """Annotate the result of an operation other than `custom_call @Sharding` that has a single result."""
+    """Annotate the result of an operation that has `mhlo.sharding`.
+
+    `custom_call @Sharding` and operations with several results are skipped.
+    """
     is_call = operation.name == "stablehlo.custom_call" and target_of(operation) == "Sharding"
     if is_call or len(operation.results) != 1:
         return

@@ -1,4 +1,4 @@
-"""Constants of StableHLO, and operations that move data, such as broadcasts, slices and pads."""
+"""Operations of StableHLO for constants and data movement, such as broadcasts, slices and pads."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Constant(GenericOperation):
 
     @classmethod
     def write(cls, printer: TextPrinter, node: Node) -> str:
-        """Return the text of a node of this operation."""
+        """Return the text of a `constant` node."""
         content = dense_text(node.attrs.value, node.result.type, printer.resources)
         return f"{printer.results(node)}{cls.name}{printer.attributes(node)} {content} : {printer.type(node.result)}"
 
@@ -71,7 +71,7 @@ class Slice(HloOperation):
 def _movement(
     row: str, *fields: Field, types: TypesForm = FUNCTION, signature: str = "1 -> 1"
 ) -> Sequence[type[TextOperation]]:
-    """Define an operation with lists or numbers after keywords.
+    """Define an operation whose properties are integers or lists after keywords.
 
     stablehlo.transpose %x, dims = [1, 0] : (...) -> ...
     """

@@ -1,4 +1,4 @@
-"""Batch normalization of StableHLO, which is expanded on import. Statistics are over all dims except the feature dim."""
+"""Importers of StableHLO's batch normalization, which is expanded. Statistics are over all dims except the feature dim."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from meshgen.mlir.text_operation import Field, define
 
 
 class _Norm(NamedTuple):
-    """A builder of the nodes of a batch normalization over tensors of the shape of x."""
+    """A builder of the nodes into which a batch normalization is expanded. All tensors have the shape of the operand x."""
 
     builder: Builder
     kind: TensorType
@@ -32,7 +32,7 @@ class _Norm(NamedTuple):
         return self.builder.broadcast(value, self.kind.shape, (self.feature,))
 
     def total(self, value: Value) -> Value:
-        """Return the sum over all dims except the feature dim."""
+        """Return the sum of `value` over all dims except the feature dim."""
         return self.builder.reduce("add", value, self.dims)
 
     def mean(self, value: Value) -> Value:
@@ -56,7 +56,7 @@ class _Norm(NamedTuple):
 
 
 def _norm(b: Builder, count: int, values: Sequence[Value]) -> _Norm:
-    """Return the builder of an operation with `count` operands. Raises Refused if the operands do not fit."""
+    """Return the builder for an operation whose `count` operands are `values`. Raises Refused if they are invalid."""
     feature, epsilon = integer_of(b.attribute("feature_index")), b.number("epsilon")
     kind = values[0].type if values else TensorType((), "f32")
     fits = len(values) == count and is_float(kind.dtype) and 0 <= feature < kind.rank and None not in kind.shape
@@ -75,7 +75,9 @@ def _applied(norm: _Norm, x: Value, scale: Value, offset: Value, mean: Value, va
 
 
 def _inference(b: Builder, *operands: Value) -> Value:
-    """Return x, normalized with given statistics. The operands are (x, scale, offset, mean, variance)."""
+    """Return x normalized with the mean and variance that are operands. The operands are (x, scale, offset, mean,
+    variance).
+    """
     norm = _norm(b, 5, operands)
     x, scale, offset, mean, variance = operands
     return _applied(norm, x, scale, offset, mean, variance)

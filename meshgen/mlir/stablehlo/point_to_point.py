@@ -1,4 +1,4 @@
-"""StableHLO's point-to-point communication: permutations, sends on channels, and asynchronous operations."""
+"""Importers of StableHLO's permutations, sends and receives on channels, and asynchronous operations."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ def _import_permute(importer: Importer, operation: Operation) -> None:
 
 def _send(importer: Importer, operation: Operation, pairs_attribute: Attribute | None, operands: Sequence[SSAValue],
           results: Sequence[SSAValue]) -> None:  # fmt: skip
-    """Emit the permutation of values between devices that `pairs_attribute` lists as pairs.
+    """Emit a permutation: the devices send `operands` to each other along the pairs in `pairs_attribute`.
 
-    A rotation along an entire axis becomes a `shift`. Devices that receive nothing get zeros, which `shift` does not
-    do, so any other permutation becomes a `permute_pairs`.
+    A rotation along an entire axis becomes a `shift`. Any other permutation becomes a `permute_pairs`, which gives
+    zeros to
+    the devices that receive nothing; `shift` leaves these undefined.
     """
     mesh = importer.reading.module.mesh
     pairs: tuple[tuple[int, int], ...] = ()
@@ -42,7 +43,7 @@ def _send(importer: Importer, operation: Operation, pairs_attribute: Attribute |
 
 
 def _import_send(importer: Importer, operation: Operation) -> None:
-    """Import a send as a token. Its receive emits the permutation."""
+    """Import a send, which becomes only a token. The matching receive emits the communication."""
     if scalar_of(operation.properties.get("is_host_transfer")):
         importer.fault("MG0103", "stablehlo.send to the host is not supported", operation, "make the value a result")
     for result in operation.results:
@@ -50,9 +51,9 @@ def _import_send(importer: Importer, operation: Operation) -> None:
 
 
 def _import_receive(importer: Importer, operation: Operation) -> None:
-    """Import a receive as a permutation of the value of the preceding send on its channel, in the same block.
+    """Import a receive: it permutes the operand of the last send on the same channel before it in the block.
 
-    The pairs are those of the receive, or else those of the send.
+    The source-target pairs are those of the receive if it lists any, else those of the send.
     """
     block, channel = operation.parent_block(), operation.properties["channel_handle"]
     *values, token = operation.results or (None,)
@@ -74,7 +75,7 @@ def _import_receive(importer: Importer, operation: Operation) -> None:
 
 
 def _import_start(importer: Importer, operation: Operation) -> None:
-    """Inline the region of an asynchronous start. The schedule decides when it runs."""
+    """Import `async_start` by inlining its region. The scheduler decides what runs asynchronously."""
     block = operation.regions[0].block
     if [importer.type(value) for value in block.args] != [importer.type(value) for value in operation.operands]:
         raise Refused("MG0104", "the arguments of its region do not match its operands")
@@ -91,7 +92,7 @@ def _import_done(importer: Importer, operation: Operation) -> None:
     if ends is not None and [end.type for end in ends.operands] == [result.type for result in operation.results]:
         importer.bind_results(operation, importer.values(ends.operands))
         return
-    importer.value(future)  # Any other value is reported where it is defined.
+    importer.value(future)  # If the operand has another producer, its definition causes the fault.
     if is_started or importer.reading.is_readable(future.type):
         raise Refused("MG0104", "has no matching stablehlo.async_start")
     importer.bind_unknown(operation)

@@ -1,4 +1,7 @@
-"""CHLO's ragged dots, whose rows are multiplied by the matrix of their group, as `ragged_dot` nodes with group bounds."""
+"""Importers of CHLO's ragged dots (grouped matmuls): each group of rows of the left operand has its own right matrix.
+
+They become `ragged_dot` nodes, which take the start and end of each group, or masked dots.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from meshgen.ops.types.site import shapes_agree
 
 
 def composite_ragged_dot(importer: Importer, operation: Operation) -> bool:
-    """Import the composite `chlo.ragged_dot` by its name and attributes. Returns False for any other composite.
+    """Import a StableHLO composite named `chlo.ragged_dot`. Returns False for any other composite.
 
     The decomposition that JAX writes for GPUs is not used: it multiplies all rows once per group.
     """
@@ -32,15 +35,16 @@ def composite_ragged_dot(importer: Importer, operation: Operation) -> bool:
 
 def import_ragged_dot(importer: Importer, operation: Operation, lists: Sequence[tuple[int, ...]],
                       precision: tuple[str, ...]) -> None:  # fmt: skip
-    """Import a dot whose rows are in groups.
+    """Import a dot in which one dim of the left operand, the ragged dim, is divided into groups.
 
-    If rows are kept, the right operand has a group dim. If rows are contracted, the first dim of the result is the
-    group dim. If a batch dim is ragged, groups have no effect.
+    If the ragged dim is kept in the result, the right operand has a group dim. If it is contracted, the first dim of
+    the result
+    is the group dim. If it is a batch dim, the groups have no effect.
 
     Args:
-        lists: batch dims of both operands, contracted dims of both operands, the ragged dim, and the group dim of the
-        right
-            operand.
+        lists: lists of dims: the batch dims of both operands, the contracted dims of both operands, the ragged dim, and
+        the
+            group dim of the right operand.
     Raises:
         Refused: the dims or the group sizes do not fit the operands.
     """
@@ -66,7 +70,7 @@ def import_ragged_dot(importer: Importer, operation: Operation, lists: Sequence[
 
 
 def _check(operands: Sequence[Value], lists: Sequence[tuple[int, ...]]) -> None:
-    """Raise Refused if the dims or the operands of a ragged dot are invalid."""
+    """Raise Refused if the operands of a ragged dot are invalid, or its lists of dims."""
     (lhs, rhs, sizes), (left_batch, right_batch, left_contract, right_contract, ragged_dims, group_dims) = (
         operands,
         lists,
@@ -90,10 +94,9 @@ def _check(operands: Sequence[Value], lists: Sequence[tuple[int, ...]]) -> None:
 
 
 def _group_size_dims(lhs: Value, batch: Sequence[int], contract: Sequence[int], ragged: int) -> list[int]:
-    """Return the dims of the left operand that the group sizes may have before their group dim.
+    """Return the dims of the left operand that the group sizes may have in front of their group dim.
 
-    These are the batch dims, and those dims of the same role as the ragged dim (batch, contracted or kept) that precede
-    it.
+    These are the batch dims, and the dims before the ragged dim of the same role (batch, contracted or kept).
     """
     if ragged in batch:
         return [*batch[: batch.index(ragged)]]
@@ -102,12 +105,12 @@ def _group_size_dims(lhs: Value, batch: Sequence[int], contract: Sequence[int], 
 
 
 def _are_dims(dims: Sequence[int], rank: int) -> bool:
-    """Whether `dims` are distinct dims of a tensor of rank `rank`."""
+    """Whether `dims` are distinct and valid dims of a tensor of rank `rank`."""
     return len({*dims}) == len(dims) and {*dims} <= {*range(rank)}
 
 
 def _bounds_of_sizes(builder: Builder, sizes: Value) -> tuple[Value, Value]:
-    """Return the start and end offsets of consecutive groups of these sizes."""
+    """Return the start and end offset of each group, given their sizes. The groups are consecutive."""
     ends = _ends_of_groups(builder, sizes)
     return bound_of(builder, builder.apply("subtract", ends, sizes)), bound_of(builder, ends)
 
@@ -117,7 +120,9 @@ def _bounds_of_sizes(builder: Builder, sizes: Value) -> tuple[Value, Value]:
 
 def _masked_dot(builder: Builder, operands: Sequence[Value], lists: Sequence[tuple[int, ...]], precision: tuple[str, ...],
                 result: TensorType) -> Value:  # fmt: skip
-    """Return a ragged dot as a dot. The left operand gets a group dim, with zeros in the rows of other groups."""
+    """Return a ragged dot as a dot over all groups. The left operand gets a group dim, with zeros in the rows of other
+    groups.
+    """
     (lhs, rhs, sizes), (left_batch, right_batch, left_contract, right_contract, (ragged,), group_dims) = operands, lists
     masked = _by_group(builder, lhs, sizes, _group_size_dims(lhs, left_batch, left_contract, ragged), ragged)
     batch, contract = (tuple(d + 1 for d in dims) for dims in (left_batch, left_contract))
@@ -142,7 +147,9 @@ def _product_type(left: TensorType, right: TensorType, left_batch: tuple[int, ..
 def _by_group(builder: Builder, lhs: Value, sizes: Value, prefix: Sequence[int], ragged: int) -> Value:
     """Return `lhs` repeated along a new leading group dim, with zeros in the rows that are not in the group.
 
-    `sizes` has the dims `prefix` of `lhs` before its group dim, or only the group dim.
+    `sizes` are the group sizes: their last dim is the group dim, and the dims before it, if any, are the dims `prefix`
+    of
+    `lhs`.
     """
     kind, groups = lhs.type, sizes.type.shape[-1]
     shape = (groups, *kind.shape)
@@ -166,7 +173,10 @@ def _by_group(builder: Builder, lhs: Value, sizes: Value, prefix: Sequence[int],
 
 
 def _ends_of_groups(builder: Builder, sizes: Value) -> Value:
-    """Return the cumulative sums of the group sizes, by a matmul with a triangle of ones: there are few groups."""
+    """Return the cumulative sums of the group sizes, computed by a matmul with a triangular matrix of ones.
+
+    The matrix is small, since there are few groups.
+    """
     groups, dtype = sizes.type.sizes[-1], sizes.type.dtype
     square = TensorType((groups, groups), dtype)
     rows, columns = (builder.emit("iota", [], square, dim=d) for d in (0, 1))

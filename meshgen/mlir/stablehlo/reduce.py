@@ -1,4 +1,4 @@
-"""Reductions of StableHLO, with a region or in the short form `applies`."""
+"""The operation `stablehlo.reduce`, with a region or in the short form `applies`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Reduce(GenericOperation):
         stablehlo.reduce(%x init: %i), (%y init: %j) across dimensions = [1] : (...) -> (...)
             reducer(%a: ..., %b: ...) (%c: ..., %d: ...) {...}
 
-    The first argument of each pair is the accumulator.
+    In each pair of arguments, the first is the accumulator and the second an element.
     """
 
     FIELDS: ClassVar[tuple[Field, ...]] = (listed("dimensions", "dims"),)
@@ -54,7 +54,7 @@ class Reduce(GenericOperation):
 
     @classmethod
     def write(cls, printer: TextPrinter, node: Node) -> str:
-        """Return the text of a node of this operation."""
+        """Return the text of a `reduce` or `reduce_region` node."""
         results, operands, count = printer.results(node), printer.names(node.operands), len(node.operands) // 2
         pairs = ", ".join(f"({x} init: {init})" for x, init in zip(operands[:count], operands[count:], strict=True))
         kind = node.attrs.kind if node.op == "reduce" else _applied_kind(printer, node.regions[0])
@@ -72,7 +72,7 @@ def _reducer_text(printer: TextPrinter, body: Graph, count: int) -> str:
 
 
 def _applied_kind(printer: TextPrinter, body: Graph) -> str:
-    """Return the op of a region that only combines its two inputs with one op, or an empty string for any other region."""
+    """Return the op if the region only combines its two inputs with one op that `applies` can name, else ""."""
     live = [node for node in body.nodes if any(result in body.outputs for result in node.results)]
     if len(body.inputs) != 2 or len(live) != 1 or len(body.outputs) != 1 or live[0].op not in KINDS:
         return ""
@@ -102,7 +102,7 @@ def _parse_reducer(parser: TextParser) -> Region:
 
 
 def _applied(parser: TextParser, name: str, types: Sequence[Attribute]) -> Region:
-    """Return the region for the short form `applies`: one operation on scalars."""
+    """Return the region of a reduction in the short form, which applies the binary operation `name` to scalars."""
     mnemonic = name.removeprefix("mhlo.").removeprefix("stablehlo.")
     if mnemonic not in BINARY.split():
         parser.fail(f"'{name}' is not a binary operation")
@@ -110,7 +110,7 @@ def _applied(parser: TextParser, name: str, types: Sequence[Attribute]) -> Regio
 
 
 def fold_region(mnemonic: str, type: Attribute) -> Region:
-    """Return the region of a reduction by one binary operation."""
+    """Return the region of a reduction by the binary operation `mnemonic`."""
     block = Block(arg_types=[type, type])
     operation = _BINARY[mnemonic].create(operands=block.args, result_types=[type])
     block.add_ops([operation, RETURN.create(operands=operation.results)])
@@ -118,10 +118,9 @@ def fold_region(mnemonic: str, type: Attribute) -> Region:
 
 
 def applied_op(region: Region) -> Operation | None:
-    """Return the operation of a region that only combines its two arguments, or None for any other region.
+    """Return the operation of a region that only combines its two arguments by one commutative operation, else None.
 
-    The arguments may be in either order, as all such operations commute. Sharding constraints, which JAX writes into
-    regions too, and unused operations are ignored.
+    Unused operations are ignored, and so are sharding constraints, which JAX also writes into such regions.
     """
     block = region.block
     operations = [operation for operation in _used(block) if not _is_constraint(operation)]
@@ -136,7 +135,7 @@ def applied_op(region: Region) -> Operation | None:
 
 
 def _used(block: Block) -> list[Operation]:
-    """Return the terminator of a block and the operations on which it depends, in order."""
+    """Return the terminator of a block and the operations on which it depends, in program order."""
     used: list[Operation] = []
     for operation in reversed(list(block.ops)):
         users = {use.operation for result in operation.results for use in result.uses}

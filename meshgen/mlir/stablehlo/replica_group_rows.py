@@ -1,4 +1,4 @@
-"""The device numbers in a collective's groups, which are listed or given by the axes of a mesh."""
+"""Read the groups of a collective as device numbers. The text lists the numbers, or states the axes of a mesh."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from meshgen.spec import Sharding
 
 
 def rows_of(attribute: Attribute | None) -> list[tuple[int, ...]]:
-    """Return the rows of a dense matrix of integers, or no rows for another attribute."""
+    """Return the rows of an attribute that is a dense matrix of integers, or [] for another attribute."""
     if not isinstance(attribute, DenseElements):
         return []
     array = attribute.data.array
@@ -21,7 +21,9 @@ def rows_of(attribute: Attribute | None) -> list[tuple[int, ...]]:
 
 
 def group_rows(reading: Reading, operation: Operation) -> list[tuple[int, ...]]:
-    """Return a row of device numbers per group. Raises ShardingError if the named mesh or its axes are invalid."""
+    """Return the device numbers of each group. Raises ShardingError if the mesh or the axes that the text names are
+    invalid.
+    """
     attribute = operation.properties.get("replica_groups")
     if not isinstance(attribute, ReplicaGroupMeshAxes):
         return rows_of(attribute)
@@ -37,7 +39,7 @@ def group_rows(reading: Reading, operation: Operation) -> list[tuple[int, ...]]:
 
 
 def _mesh(reading: Reading, reference: str | MeshInPlace) -> tuple[Mesh, tuple[int, ...] | None]:
-    """Return the mesh that a group names, and its device ids unless they are in order."""
+    """Return the mesh to which the groups refer, and its device ids, or None if these are in ascending order."""
     if isinstance(reference, MeshInPlace):
         return Mesh(tuple(Axis(name, size) for name, size in reference.axes)), reference.device_ids
     if reference in reading.meshes:

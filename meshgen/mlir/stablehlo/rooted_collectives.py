@@ -1,4 +1,4 @@
-"""StableHLO's collectives whose root is the first device of each group: `collective_broadcast` and `collective_reduce`."""
+"""Importers of `collective_broadcast` and `collective_reduce`, whose root is the first device of each group."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from meshgen.mlir.stablehlo.collectives import Group, device_rows, emit_each, gr
 
 
 def _import_broadcast(importer: Importer, operation: Operation) -> None:
-    """Import a broadcast from the first device of each group. Devices in no group get zeros."""
+    """Import a broadcast from the first device of each group. Devices that are in no group get zeros."""
     rows = None if _has_dynamic_root(importer, operation) else rows_in(importer, operation)
     if rows is None:
         importer.bind_unknown(operation)
@@ -37,7 +37,7 @@ def _import_broadcast(importer: Importer, operation: Operation) -> None:
 
 
 def _has_dynamic_root(importer: Importer, operation: Operation) -> bool:
-    """Whether an operand selects the root of each group. Reports a fault if so."""
+    """Whether the root of each group is an operand, which is unsupported. Reports a fault if so."""
     attribute = operation.properties.get("has_dynamic_root")
     is_dynamic = isinstance(attribute, UnitAttr) or boolean_of(attribute)
     if is_dynamic:
@@ -49,9 +49,10 @@ def _has_dynamic_root(importer: Importer, operation: Operation) -> bool:
 
 
 def _broadcast_to_some(importer: Importer, operation: Operation, groups: Sequence[Sequence[int]]) -> None:
-    """Broadcast by permutations: in each step the first device of every group sends to one other member.
+    """Broadcast to the devices in groups, by permutations: in step i, the first device of each group sends to the i-th
+    member.
 
-    A device can send only once in a step.
+    One permutation is not enough, since a device can send to only one device in it.
     """
     builder, mesh = Builder(importer, operation), importer.reading.module.mesh
     for operand, result in zip(operation.operands, operation.results, strict=False):
@@ -66,12 +67,12 @@ def _broadcast_to_some(importer: Importer, operation: Operation, groups: Sequenc
 
 
 def _is_one_of(builder: Builder, mesh: Mesh, devices: Sequence[int]) -> Value:
-    """Return a boolean that is true on the devices `devices`."""
+    """Return a boolean that is true if the device that runs the program is one of `devices`."""
     return builder.entry(np.isin(np.arange(mesh.size), devices), "i1", builder.process_index(mesh.names))
 
 
 def _import_collective_reduce(importer: Importer, operation: Operation) -> None:
-    """Import a reduction over each group. The first device of the group gets the result, the others get zeros."""
+    """Import a reduction over each group. The first device of each group gets the result, and all others get zeros."""
     rows = rows_in(importer, operation)
     reducing("all_reduce")(importer, operation)
     mesh, builder = importer.reading.module.mesh, Builder(importer, operation)

@@ -1,4 +1,4 @@
-"""Forms of the types after the colon of a StableHLO operation. Types that follow from others are omitted."""
+"""Textual forms of the types after the colon of a StableHLO operation. Types that follow from others are omitted."""
 
 from __future__ import annotations
 
@@ -15,19 +15,20 @@ from meshgen.mlir.parser import TextParser
 
 Types = Sequence[Attribute]
 Texts = Sequence[str]
-Pair = tuple[Types, Types]  # operand types and result types
+Pair = tuple[Types, Types]  # types of the operands, and types of the results
 
 _COMPLEX = re.compile(r"complex<(\w+)>")
 
 
 class TypesForm(NamedTuple):
-    """A short form of the types, `: type, type`, and the full form, `: (types) -> types`.
+    """A short form of an operation's types, such as `: type, type`. The full form is `: (types) -> types`.
 
     Attributes:
-        expand: returns the types of operands and results for the written types and the number of operands.
-        shorten: returns the types to write for the types of operands and results. Returns no types if the short form
-            would be ambiguous.
-        has_arrow: whether the full form is `type, type -> type`.
+        expand: returns the types of operands and results, given the types in the text and the number of operands.
+        shorten: returns the types to print, given those of operands and results. Returns no types if the short form
+        would
+            be ambiguous.
+        has_arrow: whether the full form is `type, type -> type` instead.
     """
 
     expand: Callable[[Types, int], Pair]
@@ -56,7 +57,7 @@ class TypesForm(NamedTuple):
         return self.expand(types, count)
 
     def write(self, operands: Texts, results: Texts) -> str:
-        """Return the types with the colon, ` : TYPES`."""
+        """Return the text of the types with the colon, ` : TYPES`."""
         if not operands and not results:
             return ""
         if short := self.shorten(operands, results):
@@ -71,7 +72,7 @@ def _all_one(types: Types, count: int) -> Pair:
 
 
 def part_type(type: Attribute) -> Attribute:
-    """Return the type of the real parts of a complex tensor. Any other type is returned unchanged."""
+    """Return the type of the real part of a complex tensor. Any other type is returned unchanged."""
     if not isinstance(type, builtin.TensorType) or not isinstance(type.element_type, builtin.ComplexType):
         return type
     return builtin.TensorType(type.element_type.element_type, type.get_shape(), type.encoding)
@@ -99,13 +100,15 @@ def _of_parts(operands: Texts, results: Texts) -> Texts:
     return results if all(text == part_text for text in operands) else ()
 
 
-FUNCTION = TypesForm(_all_one)  # `: (tensor<4xf32>) -> tensor<8xf32>`, but a single type is accepted
+FUNCTION = TypesForm(_all_one)  # `: (tensor<4xf32>) -> tensor<8xf32>`. A single type is accepted too.
 ONE = TypesForm(_all_one, _one)  # `: tensor<4xf32>` if all types are equal
 ARROW = TypesForm(_all_one, has_arrow=True)  # `: tensor<4xf32>, tensor<4xf32> -> tensor<4xf32>`
-SAME = TypesForm(lambda types, _: (types, types), _same)  # each operand has the type of the result at its position
+# `: tensor<4xf32>, tensor<8xf32>` if each operand has the type of the result at its position
+SAME = TypesForm(lambda types, _: (types, types), _same)
 OPERANDS = TypesForm(lambda types, _: (types, ()))  # no results
 PARTS = TypesForm(lambda types, count: ([part_type(types[0])] * count, types[:1]), _of_parts)
-TUPLE = TypesForm(_tuple_elements)  # `: tuple<tensor<4xf32>, tensor<i32>>`
-CHOICE = TypesForm(  # `: tensor<4xi1>, tensor<4xf32>`: the types of the condition and of the selected value
+# `: tuple<tensor<4xf32>, tensor<i32>>`, the result type, whose elements are the operand types
+TUPLE = TypesForm(_tuple_elements)
+CHOICE = TypesForm(  # `: tensor<4xi1>, tensor<4xf32>`, the types of the condition and of the selected value
     lambda types, count: ([types[0], *[types[-1]] * (count - 1)], types[-1:]), _chosen
 )

@@ -1,5 +1,5 @@
-"""Reductions over replica groups of different sizes, which mesh axes cannot express, as one collective over all
-devices.
+"""Reductions over replica groups of different sizes. No mesh axes have such groups, so all devices share one
+collective.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _INDEX = TensorType((), "i32")
 
 @dataclass(frozen=True)
 class UnevenGroups:
-    """A partition of the devices of a mesh into groups of different sizes. Devices are numbered by their mesh position."""
+    """A partition of the devices of a mesh into groups of different sizes. A device is numbered by its mesh position."""
 
     groups: tuple[tuple[int, ...], ...]
     axes: tuple[str, ...]  # all axes of the mesh
@@ -30,15 +30,16 @@ class UnevenGroups:
         return sum(map(len, self.groups))
 
     def reduced(self, builder: Builder, value: Value, kind: str) -> Value:
-        """Return the reduction of `value` over the group of the device.
+        """Return the reduction of `value` over the group of the device that runs the program.
 
-        All devices reduce one tensor that has a row per group. A device puts neutral elements into the rows of other
-        groups. A device that is alone in its group keeps its value and has no row.
+        All devices reduce one tensor that has a row per group. A device puts its value into the row of its group and
+        neutral
+        elements into the others. A device that is alone in its group keeps its value, and its group has no row.
         """
         row_groups = [group for group in self.groups if len(group) > 1]
         shape = value.type.sizes
         rows = value.type.with_shape((len(row_groups), *shape))
-        # A device that is alone has no row: its index is past the last row.
+        # The group of a single device has no row: its row index is past the last row, where no row is selected.
         single_devices = {group[0]: len(row_groups) for group in self.groups if len(group) == 1}
         own_row = self._per_device_number(
             builder, {device: row for row, group in enumerate(row_groups) for device in group} | single_devices
@@ -53,9 +54,9 @@ class UnevenGroups:
         return self._select_on(builder, single_devices, value, _row(builder, sums, own_row))
 
     def folded(self, builder: Builder, value: Value, body: Graph) -> Value | str:
-        """Return the operands of the device's group, folded in group order by the region `body`.
+        """Return the values of all devices in the device's group, folded in group order by the region `body`.
 
-        If the region has an unsupported operation, its name is returned instead.
+        If the region contains an unsupported operation, returns the name of the operation.
         """
         single_row = builder.reshape(value, (1, *value.type.sizes))
         kind = value.type.with_shape((self.count, *value.type.sizes))
@@ -75,12 +76,12 @@ class UnevenGroups:
         return accumulated
 
     def _per_device_number(self, builder: Builder, table: dict[int, int]) -> Value:
-        """Return the entry of `table` for the device, or 0 if it has none."""
+        """Return the entry of `table` for the device that runs the program, or 0 if there is none."""
         numbers = np.array([table.get(device, 0) for device in range(self.count)], np.int32)
         return builder.entry(numbers, "i32", builder.process_index(self.axes))
 
     def _select_on(self, builder: Builder, table: dict[int, int], left: Value, right: Value) -> Value:
-        """Return `left` on the devices with a nonzero entry in `table`, and `right` on the others."""
+        """Return `left` on devices whose entry in `table` is nonzero, and `right` on all others."""
         if not table:
             return right
         flag = builder.compare("NE", self._per_device_number(builder, table), builder.constant(0, _INDEX))
@@ -90,9 +91,9 @@ class UnevenGroups:
 def reduce_unevenly(
     importer: Importer, operation: Operation, groups: Sequence[Sequence[int]], kind: str | None
 ) -> None:
-    """Bind the results of a reduction over groups of different sizes.
+    """Import a reduction over groups of different sizes.
 
-    If `kind` is None, the region of the operation defines the reduction.
+    `kind` is the reduction kind, or None if the region of the operation defines the reduction.
     """
     builder = Builder(importer, operation)
     uneven = UnevenGroups(tuple(map(tuple, groups)), importer.reading.module.mesh.names)
@@ -114,7 +115,7 @@ def reduce_unevenly(
 
 
 def _row(builder: Builder, value: Value, row: Value) -> Value:
-    """Return one row of a tensor, without the row dim."""
+    """Return row `row` of a tensor, without the row dim."""
     shape = value.type.sizes[1:]
     zero = builder.constant(0, _INDEX)
     sizes = (1, *shape)

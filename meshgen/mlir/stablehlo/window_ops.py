@@ -1,4 +1,4 @@
-"""Operations of StableHLO on windows (reduce_window and select_and_scatter), and scatter."""
+"""Operations of StableHLO for reductions over windows (reduce_window and select_and_scatter), and scatter."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _SCATTER_LISTS = (
 
 def per_dim(prop: str, attr: str, default: int, keyword: str = "",
             write: Callable[[Sequence[int]], str] = literals.array) -> Field:  # fmt: skip
-    """Return a field for a list with a number per dim.
+    """Return a field for a list with one integer per dim.
 
-    If the list is missing, the node attribute is the single number `default`, which `filled` expands.
+    If the list is missing, the node attribute is the single integer `default`, which `filled` expands to a list.
     """
     return Field(
         prop,
@@ -43,7 +43,7 @@ def per_dim(prop: str, attr: str, default: int, keyword: str = "",
 
 
 def sides(keyword: str = "") -> Field:
-    """Return the field `padding`, a pair of numbers per dim, which becomes the attributes `low` and `high`."""
+    """Return the field for `padding`, which has two integers per dim: the node attributes `low` and `high`."""
 
     def values(attribute: Attribute | None) -> Mapping[str, Any]:
         numbers = integers(attribute)
@@ -58,7 +58,7 @@ def sides(keyword: str = "") -> Field:
 
 
 def filled(attrs: Mapping[str, Any], rank: int) -> dict[str, Any]:
-    """Return the attributes with each single number that `per_dim` or `sides` left expanded to a list of length `rank`."""
+    """Return the attributes in which each single integer, the default of a missing list, is expanded to `rank` entries."""
     names = (
         "low",
         "high",

@@ -1,4 +1,4 @@
-"""Operations of StableHLO that are expanded to others when they are read, such as rng and map."""
+"""Operations of StableHLO that are expanded into others during import, such as rng and map."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from meshgen.mlir.stablehlo.fields import word
 from meshgen.mlir.stablehlo.types import ONE
 from meshgen.mlir.text_operation import define, values_of
 
-# functions of chlo that mhlo has too
+# functions of CHLO that also exist in MHLO
 MHLO_FUNCTIONS = ("erf", "asin", "acos", "sinh", "cosh", "asinh", "acosh", "atanh")
 
 
@@ -27,9 +27,9 @@ def _import_function(importer: Importer, operation: Operation) -> None:
 
 
 def _rng(b: Builder, first: Value, second: Value, *_: Value) -> Value:
-    """Return random numbers from Threefry.
+    """Expand `rng`: return random numbers from the Threefry generator.
 
-    The key is the index of the operation, so the numbers are equal in every run and on every mesh.
+    The key is the number of random operations before this one, so the results are equal in every run and on every mesh.
     """
     kind, distribution = b.result, values_of(b.source)["how"]
     if distribution not in ("UNIFORM", "NORMAL"):
@@ -48,7 +48,7 @@ def _rng(b: Builder, first: Value, second: Value, *_: Value) -> Value:
     unit = b.apply("multiply", b.convert(fraction, float_dtype), scale)
     if (
         distribution == "NORMAL"
-    ):  # inverse of the normal distribution function; half a step is added, since it is infinite at 0
+    ):  # A normal number is the inverse of the distribution function at a uniform number. Add half a step, since the inverse is infinite at 0.
         half = b.constant(2.0 ** -(fraction_bits + 1), unit.type)
         twice = b.apply("add", unit, b.apply("add", unit, half))
         centered = b.apply("subtract", twice, b.constant(1, unit.type))
@@ -61,7 +61,7 @@ def _rng(b: Builder, first: Value, second: Value, *_: Value) -> Value:
 
 
 def _map(b: Builder, *operands: Value) -> Value:
-    """Return the results of the region's element-wise operations on entire arrays."""
+    """Expand `map`: apply the element-wise operations of its region to whole arrays."""
     (body,) = closed_regions(b.importer, b.source)
     mapped = lifted(b, body, operands)
     if isinstance(mapped, str):

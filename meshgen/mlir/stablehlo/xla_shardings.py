@@ -1,7 +1,9 @@
-"""XLA's older text of shardings, as mesh axes: `{devices=[2,1,4]<=[2,4]T(1,0) last_tile_dim_replicate}`.
+"""Convert XLA's older text of shardings, such as `{devices=[2,1,4]<=[2,4]T(1,0) last_tile_dim_replicate}`, to mesh
+axes.
 
-The text numbers the devices of each tile. The mesh is that of the program, that of the user, or the coarsest mesh of
-which all shardings of the program split entire axes.
+The text lists the device of each tile. The axes are those of the program's mesh, or of the user's mesh, or of the
+coarsest
+mesh of which all shardings in the program split entire axes.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from meshgen.ir.replica_groups import axes_along, strides_of
 from meshgen.mesh import Axis, Mesh
 from meshgen.spec import Sharding
 
-MANUAL = "{manual}"  # each device has a value of its own, along all axes
+MANUAL = "{manual}"  # sharding of a value that is local to each device, along all mesh axes
 _UNSPLIT = ("{replicated}", MANUAL, "{unknown}", "")
 _TILES = re.compile(
     r"\{devices=\[(?P<tiles>[\d,]+)\](?:<=\[(?P<iota>[\d,]+)\](?:T\((?P<perm>[\d,]+)\))?|(?P<list>\d[\d,]*))"
@@ -27,16 +29,16 @@ _TILES = re.compile(
 
 
 class Tiles(NamedTuple):
-    """A grid of devices: a dim per tensor dim, then dims along which tiles are replicated or manual."""
+    """A grid of devices: one dim per tensor dim, then dims along which the tensor is replicated or manual."""
 
     devices: np.ndarray
     rank: int
     manual: tuple[int, ...] = ()
 
     def strides(self) -> list[list[tuple[int, int]]] | None:
-        """Return per grid dim the (count, stride) pairs of its devices, inner to outer.
+        """Return for each grid dim the (count, stride) pairs of the device numbers along it, inner to outer.
 
-        Returns None if the devices have no such strides. The grid then does not follow mesh axes.
+        Returns None if the device numbers have no such strides, so that the grid dims are not mesh axes.
         """
         total, dim_strides = np.zeros((), np.int64), list[list[tuple[int, int]]]()
         for dim, size in enumerate(self.devices.shape):
@@ -50,7 +52,7 @@ class Tiles(NamedTuple):
 
 
 def tiles_of(text: str, rank: int | None = None) -> Tiles | None:
-    """Parse the tiles of a tensor of rank `rank`, by default of the rank in the text. Returns None if no dim is split.
+    """Parse the tiles of a tensor of rank `rank`, or of any rank if it is None. Returns None if no dim is split.
 
     Raises:
         ValueError: the text is malformed. The message is the reason.
@@ -85,17 +87,19 @@ def _devices(match: re.Match[str]) -> np.ndarray:
 
 
 def sharding_of(text: str, rank: int, mesh: Mesh) -> Sharding:
-    """Return the sharding over the axes of `mesh`. Raises ValueError with the reason if it is invalid."""
+    """Return the sharding that `text` states, over the axes of `mesh`. Raises ValueError with the reason if it is
+    invalid.
+    """
     if (tiles := tiles_of(text, rank)) is None:
         return Sharding.replicated(rank)
     return Sharding(_axes_along(tiles, range(rank), mesh))
 
 
 def manual_axes_of(text: str, mesh: Mesh) -> tuple[str, ...]:
-    """Return the axes of `mesh` along which each device has a value of its own.
+    """Return the axes of `mesh` that are manual: values are local to each device along them.
 
     Raises:
-        ValueError: as for `sharding_of`, or the axes are only sub-axes.
+        ValueError: the sharding is invalid, or the axes are only sub-axes.
     """
     if text == MANUAL:
         return mesh.names
@@ -108,7 +112,7 @@ def manual_axes_of(text: str, mesh: Mesh) -> tuple[str, ...]:
 
 
 def _axes_along(tiles: Tiles, dims: Sequence[int], mesh: Mesh) -> tuple[tuple[str, ...], ...]:
-    """Return the mesh axes along dims of a grid of devices. Raises ValueError if no axes match."""
+    """Return the mesh axes along each of the grid dims `dims`. Raises ValueError if mesh axes do not form this grid."""
     if not mesh.is_static or tiles.devices.size != mesh.size:
         raise ValueError(f"it is over {tiles.devices.size} devices, but the mesh is {mesh}")
     strides, axes_by_dim = tiles.strides(), list[tuple[str, ...]]()
@@ -124,7 +128,7 @@ def _axes_along(tiles: Tiles, dims: Sequence[int], mesh: Mesh) -> tuple[tuple[st
 
 
 def mesh_of(texts: Iterable[str]) -> Mesh | None:
-    """Return the coarsest mesh of which all these shardings split entire axes, or None if there is none.
+    """Return the coarsest mesh of which all these shardings split entire axes, or None if no mesh has such axes.
 
     Its axes are named `d0`, `d1` and so on.
     """

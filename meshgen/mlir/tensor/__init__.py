@@ -1,1 +1,1 @@
-"""Upstream's dialect tensor, with the operations of bufferization that programs on tensors contain."""
+"""Readers of upstream's dialect tensor, and of those operations of bufferization that occur in programs on tensors."""

@@ -1,4 +1,4 @@
-"""Importers of tensor and bufferization; slices and padding are in `slices.py`."""
+"""Importers of tensor and bufferization operations. `slices.py` has those of slices and padding."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from meshgen.ops.types.site import shapes_agree
 
 
 def _empty(b: Builder, *sizes: Value) -> Value:
-    """Emit a tensor with unspecified content: zeros, which are removed again if unused."""
+    """Emit a tensor of unspecified content: zeros, which are removed if no node uses them."""
     return _filled(b, b.constant(0, b.result.with_shape(())), *sizes)
 
 
 def _filled(b: Builder, value: Value, *sizes: Value) -> Value:
-    """Broadcast `value` to the result type; `sizes` are the sizes of its dynamic dims."""
+    """Broadcast `value` to the result type. `sizes` are the sizes of the dynamic dims of the result."""
     kind = b.result
     if len(sizes) != kind.shape.count(None):
         raise Refused("MG0104", f"{len(sizes)} sizes for the dynamic dims of {kind}")
@@ -31,13 +31,13 @@ def _filled(b: Builder, value: Value, *sizes: Value) -> Value:
 
 
 def _from_elements(b: Builder, *scalars: Value) -> Value:
-    """Concatenate scalars into a tensor."""
+    """Return a tensor whose elements are `scalars`, in row-major order."""
     parts = [b.emit("reshape", [v], v.type.with_shape((1,))) for v in scalars]
     return b.reshape(b.emit("concatenate", parts, b.result.with_shape((len(parts),)), dim=0), b.result.shape)
 
 
 def _reshaped(b: Builder, value: Value, *sizes: Value) -> Value:
-    """Reshape to the result type. A single dynamic size is inferred; several sizes are operands."""
+    """Reshape `value` to the result type. One dynamic size is inferred; if there are several, `sizes` has them."""
     kind = b.result
     if kind.shape.count(None) > 1 and len(sizes) == kind.shape.count(None):
         rest = iter(sizes)
@@ -47,7 +47,9 @@ def _reshaped(b: Builder, value: Value, *sizes: Value) -> Value:
 
 
 def _cast(b: Builder, value: Value) -> Value:
-    """Convert between static and dynamic sizes of the same tensor. A size that is static on either side stays static."""
+    """Convert a tensor between static and dynamic sizes. A size that is static in one of both types is static in the
+    result.
+    """
     kind = b.result
     if not shapes_agree(value.type.shape, kind.shape) or value.type.dtype != kind.dtype:
         raise Refused("MG0104", f"{value.type} cannot be cast to {kind}")
@@ -56,7 +58,7 @@ def _cast(b: Builder, value: Value) -> Value:
 
 
 def _element(b: Builder, value: Value, *indices: Value) -> Value:
-    """Extract one element as a 0-d tensor."""
+    """Return the element of `value` at `indices`, as a 0-d tensor."""
     if not value.type.rank:
         return value
     ones = (1,) * value.type.rank
@@ -65,13 +67,13 @@ def _element(b: Builder, value: Value, *indices: Value) -> Value:
 
 
 def _with_element(b: Builder, scalar: Value, target: Value, *indices: Value) -> Value:
-    """Replace one element."""
+    """Return `target` with the element at `indices` replaced by `scalar`."""
     part = b.reshape(scalar, (1,) * target.type.rank)
     return b.emit("dynamic_update_slice", [target, part, *indices], target.type)
 
 
 def _dim(b: Builder, value: Value, _: Value) -> Value:
-    """Return the size of a dim, which is computed at run time if it is dynamic."""
+    """Return the size of a dim, whose index must be a constant. A dynamic size is computed at run time."""
     dim = fill_number(b.source.operands[1])
     if dim is None or not 0 <= dim < value.type.rank:
         raise Refused("MG0103", "the index of the dim must be a constant")
@@ -80,7 +82,9 @@ def _dim(b: Builder, value: Value, _: Value) -> Value:
 
 
 def _generate(b: Builder, *sizes: Value) -> Value:
-    """Compute the region for every index of the result; the operands are the sizes of dynamic dims."""
+    """Emit `tensor.generate`: evaluate its region at every index of the result. `sizes` are the sizes of the dynamic
+    dims.
+    """
     kind = b.result
     if kind.shape.count(None) != len(sizes):
         raise Refused("MG0104", f"{len(sizes)} sizes for the dynamic dims of {kind}")
@@ -91,13 +95,13 @@ def _generate(b: Builder, *sizes: Value) -> Value:
 
 
 def computed_elements(b: Builder, block: Block, kind: TensorType, extents: Sequence[Value] = ()) -> Value | None:
-    """Compute the yield of a block for every index of a tensor.
+    """Evaluate a block, which takes one index per dim, at every index of a tensor of type `kind`.
 
     Args:
         extents: the sizes of the dynamic dims, in order. Without them, the block must not use the indices along these
         dims.
     Returns:
-        The tensor, or a 0-d value if it is uniform. None if the block is unsupported.
+        The tensor, or a 0-d value if all elements are equal. None if the block is unsupported.
     """
     sizes, end = kind.shape, block.last_op
     if end is None or len(end.operands) != 1 or len(block.args) != kind.rank:
@@ -120,7 +124,7 @@ def computed_elements(b: Builder, block: Block, kind: TensorType, extents: Seque
 
 
 def _alloc(b: Builder, *_: Value) -> Value:
-    """Return the tensor to copy, or a tensor with unspecified content."""
+    """Emit `bufferization.alloc_tensor`: return the tensor that it copies, or a tensor of unspecified content."""
     op = b.source
     assert isinstance(op, bufferization.AllocTensorOp)
     if op.copy is not None:
@@ -129,7 +133,9 @@ def _alloc(b: Builder, *_: Value) -> Value:
 
 
 def import_materialize(importer: Importer, op: Operation) -> None:
-    """Return the source: its storage is the compiler's choice."""
+    """Import `materialize_in_destination` as its source. The destination is ignored: the compiler allocates storage
+    itself.
+    """
     if not op.results:
         raise Refused("MG0103", "storing into a memref is not supported")
     importer.bind(op.results[0], importer.value(op.operands[0]))
@@ -152,12 +158,13 @@ PART = Dialect(
             "extract": _element,
             "insert": _with_element,
             "dim": _dim,
-            # the second operand repeats the result's shape
+            # The second operand is the shape of the result, which its type already states.
             "reshape": lambda b, x, _: b.emit("reshape", [x], b.result),
             "bitcast": lambda b, x: b.bits(x, b.result.dtype),
             "rank": lambda b, x: b.constant(x.type.rank, TensorType((), "i64")),
             "generate": _generate,
         }),
     },
-    module_ops={"ml_program.global": lambda reading, op: None},  # Loads and stores of globals are unsupported.
+    # The declaration is skipped; loads and stores of globals are unsupported.
+    module_ops={"ml_program.global": lambda reading, op: None},
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""The dialect tensor, and operations of bufferization and ml_program that programs on tensors contain.
+"""The dialect tensor, and operations of bufferization and ml_program that occur in programs on tensors.
 
 `mlir/upstream` prints operations of tensor.
 """

@@ -1,4 +1,4 @@
-"""Importers of tensor.gather and tensor.scatter: each row of the indices selects one slice."""
+"""Importers of tensor.gather and tensor.scatter. Each row of the indices selects one slice of the tensor."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from meshgen.mlir.dialect import Dialect
 
 
 def _windows(table: TensorType, indices: TensorType, dims: tuple[int, ...], part: TensorType) -> tuple[int, ...]:
-    """Return the shape of all slices, without the indexed dims. Raises Refused if the types do not fit.
+    """Return the shape of all gathered or scattered slices together, without the indexed dims `dims`.
 
-    The type `part` of the slices may contain the indexed dims with size 1, or lack them.
+    `part` is the type of the slices in the text, where the indexed dims have size 1 or are missing. Raises Refused if
+    the
+    types do not fit.
     """
     if None in table.shape or None in indices.shape:
         raise Refused("MG0104", f"{table} at {indices}: its sizes must be known")
@@ -36,7 +38,7 @@ def _gather(b: Builder, source: Value, indices: Value) -> Value:
 
 
 def _scatter(b: Builder, rows: Value, target: Value, indices: Value) -> Value:
-    """Replace slices at indices, which must be declared unique."""
+    """Return `target` with the slices at `indices` replaced by `rows`. The indices must be declared unique."""
     dims = b.integers("scatter_dims")
     shape, first = _windows(target.type, indices.type, dims, rows.type), indices.type.rank - 1
     if not isinstance(b.attribute("unique"), UnitAttr):

@@ -18,7 +18,7 @@ from meshgen.mlir.text_operation import TextOperation, define
 
 
 class Generate(TextOperation):
-    """The op `tensor.generate %n {^bb0(%i: index): ... tensor.yield %x : f32} : tensor<?xf32>`."""
+    """The operation `tensor.generate %n {^bb0(%i: index): ... tensor.yield %x : f32} : tensor<?xf32>`."""
 
     @classmethod
     def read(cls, parser: TextParser) -> Self:
@@ -31,8 +31,10 @@ class Generate(TextOperation):
 
 
 class Lookup(TextOperation):
-    """A gather `%x[%i] gather_dims([1, 2]) unique : (types) -> type`, or scatter `%rows into %x[%i] scatter_dims([1,
-    2]) unique : (types) -> type`.
+    """The operations `tensor.gather` and `tensor.scatter`.
+
+    tensor.gather %x[%i] gather_dims([1, 2]) unique : (types) -> type
+    tensor.scatter %rows into %x[%i] scatter_dims([1, 2]) unique : (types) -> type
     """
 
     @classmethod
@@ -53,7 +55,9 @@ class Lookup(TextOperation):
 
 
 class ExpandShapeOp(tensor.ExpandShapeOp):
-    """Dims of size 1 may be added to a tensor without dims, which no group is of."""
+    """The operation `tensor.expand_shape` of xDSL, which here also accepts a 0-d operand, to which it adds dims of size
+    1.
+    """
 
     def verify_(self) -> None:
         if self.reassociation.data:
@@ -61,7 +65,7 @@ class ExpandShapeOp(tensor.ExpandShapeOp):
 
 
 class Rank(TextOperation):
-    """The op `tensor.rank %x : type`."""
+    """The operation `tensor.rank %x : type`."""
 
     @classmethod
     def read(cls, parser: TextParser) -> Self:
@@ -69,7 +73,10 @@ class Rank(TextOperation):
 
 
 class Global(TextOperation):
-    """A global as torch-mlir emits it: `ml_program.global private mutable @seed(dense<0> : tensor<i64>) : tensor<i64>`."""
+    """The declaration of a global, as torch-mlir emits it.
+
+    ml_program.global private mutable @seed(dense<0> : tensor<i64>) : tensor<i64>
+    """
 
     @classmethod
     def read(cls, parser: TextParser) -> Self:
@@ -102,7 +109,7 @@ _SLICES = (
     "static_offsets: integers(i), static_offsets: open(o), static_sizes: integers(i), static_sizes: open(z), static_strides: integers(i), "
     "static_strides: open(s)"
 )
-SIGNATURES = (  # for operations whose xDSL definitions do not fix their counts
+SIGNATURES = (  # Signatures of operations whose xDSL definitions do not check the operand counts
     signatures_of("tensor", {
         "1.. -> 1": "concat extract from_elements splat",
         "(1, n) -> 1 <static_output_shape: open(n)>": "expand_shape",

@@ -20,11 +20,14 @@ from meshgen.mlir.scf.parallel_ops import ParallelInsertSliceOp
 from meshgen.mlir.spread import sliced
 from meshgen.mlir.tensor.conversion import computed_elements
 
-Entry = int | Value  # an integer, or a 0-d value computed by the program
+Entry = int | Value  # an integer, or a 0-d value that the program computes
 
 
 def entries_of(b: Builder, name: str, dynamic: Sequence[SSAValue]) -> list[Entry]:
-    """Return a mixed static and dynamic list, with constant-folded integers or else 0-d values."""
+    """Return the list `name` of the operation, which mixes static entries and the operands `dynamic`.
+
+    An entry is an integer if it is static or can be constant-folded, else a 0-d value.
+    """
     static, rest = b.integers(f"static_{name}"), list(dynamic)
     if static.count(DYNAMIC_INDEX) != len(rest):
         raise Refused("MG0104", f"{len(rest)} values do not fit the {name} {list(static)}")
@@ -40,26 +43,26 @@ def _dynamic_entry(importer: Importer, ssa: SSAValue) -> Entry:
 
 @dataclass(frozen=True)
 class Part:
-    """A slice of a tensor: offsets (`start`), sizes and strides per dim."""
+    """A slice of a tensor: its offset (`start`), size and stride along each dim."""
 
     start: list[Entry]
     sizes: list[Entry]
     strides: list[Entry]
-    has_known_places: bool  # whether offsets are constants once dynamic sizes are specified
+    has_known_places: bool  # whether all offsets become constants when the dynamic sizes are specified
 
     @property
     def size(self) -> tuple[int, ...]:
-        """Return the static sizes; call it only if all are static."""
+        """Return the sizes, all of which must be static."""
         return tuple(n for n in self.sizes if isinstance(n, int))
 
     @property
     def stride(self) -> tuple[int, ...]:
-        """Return the static strides; call it only if all are static."""
+        """Return the strides, all of which must be static."""
         return tuple(n for n in self.strides if isinstance(n, int))
 
     @property
     def shape(self) -> tuple[int | None, ...]:
-        """Return the sizes, with None for dynamic ones."""
+        """Return the shape of the slice, with None for dynamic sizes."""
         return tuple(n if isinstance(n, int) else None for n in self.sizes)
 
     @property
@@ -67,23 +70,25 @@ class Part:
         return all(isinstance(offset, int) for offset in self.start)
 
     def is_plain(self, whole: TensorType) -> bool:
-        """Whether sizes and strides are static, and no dim of dynamic size is sliced at a static offset."""
+        """Whether sizes and strides are static, and each dim that has a static offset has a static size in the tensor
+        `whole`.
+        """
         are_static = all(isinstance(n, int) for n in (*self.sizes, *self.strides))
         pairs = zip(self.start, whole.shape, strict=True)
         return are_static and all(size is not None or not isinstance(offset, int) for offset, size in pairs)
 
     def reach(self, dim: int) -> int:
-        """Return the distance from the first to past the last selected element along `dim`."""
+        """Return the number of elements along `dim` from the first selected element to the last, both included."""
         return (self.size[dim] - 1) * self.stride[dim] + 1 if self.size[dim] else 0
 
     def first(self, dim: int) -> int:
-        """Return the static offset along `dim`, or 0 if it is dynamic."""
+        """Return the offset along `dim` if it is static, else 0."""
         offset = self.start[dim]
         return offset if isinstance(offset, int) else 0
 
 
 def part_of(b: Builder, whole: TensorType) -> Part:
-    """Return the slice that the operation reads or replaces.
+    """Return the slice of a tensor of type `whole` that the operation reads or replaces.
 
     Raises Refused if it is malformed or statically out of bounds.
     """
@@ -109,9 +114,9 @@ def part_of(b: Builder, whole: TensorType) -> Part:
 
 
 def _sliced(builder: Builder, value: Value, part: Part) -> Value:
-    """Slice with dynamic sizes.
+    """Emit a slice with dynamic sizes.
 
-    At offsets known only at run time, gather one contiguous window and apply strides to it.
+    If its offsets depend on run-time values, gather a contiguous window, then slice it with the strides.
     """
     if part.has_known_places:
         ends = [
@@ -144,7 +149,7 @@ def _sum_of_entries(builder: Builder, left: Entry, right: Entry) -> Entry:
 
 
 def _reach(builder: Builder, size: Entry, stride: Entry) -> Entry:
-    """Return the distance from the first to past the last selected element."""
+    """Return the number of elements from the first selected element to the last, both included."""
     if stride == 1:
         return size
     if isinstance(size, int) and isinstance(stride, int):
@@ -157,7 +162,7 @@ def _reach(builder: Builder, size: Entry, stride: Entry) -> Entry:
 
 
 def _extracted(builder: Builder, value: Value, *_: Value) -> Value:
-    """Emit a slice. Dims of size 1 that the result lacks are dropped."""
+    """Emit a slice, and drop dims of size 1 that the result lacks."""
     part, shape = part_of(builder, value.type), builder.result.shape
     if not part.is_plain(value.type):
         return _without_unit_sizes(builder, _sliced(builder, value, part), part.sizes, shape)
@@ -173,7 +178,7 @@ def _extracted(builder: Builder, value: Value, *_: Value) -> Value:
 
 
 def _kept_sizes(sizes: Sequence[Entry], shape: Sequence[int | None]) -> list[Entry]:
-    """Return the sizes without the unit sizes that must be dropped to reach the rank of `shape`."""
+    """Return `sizes` without those sizes of 1 that must be dropped to get the shape `shape`."""
     kept_sizes, drops = list[Entry](), len(sizes) - len(shape)
     for position, size in enumerate(sizes):
         next_size = shape[len(kept_sizes)] if len(kept_sizes) < len(shape) else None
@@ -185,7 +190,7 @@ def _kept_sizes(sizes: Sequence[Entry], shape: Sequence[int | None]) -> list[Ent
 
 
 def _without_unit_sizes(builder: Builder, value: Value, sizes: Sequence[Entry], shape: Sequence[int | None]) -> Value:
-    """Drop unit dims so that the value has the rank of `shape`."""
+    """Drop dims of size 1 of `value`, which has the sizes `sizes`, so that it gets the rank of `shape`."""
     kept = _kept_sizes(sizes, shape)
     if len(kept) == value.type.rank:
         return value
@@ -194,12 +199,12 @@ def _without_unit_sizes(builder: Builder, value: Value, sizes: Sequence[Entry], 
 
 
 def _index(part: Part) -> TensorType:
-    """Return the type of the dynamic offsets, or i64 if all are static."""
+    """Return the type of the first dynamic offset, or i64 if all offsets are static."""
     return next((offset.type for offset in part.start if isinstance(offset, Value)), TensorType((), "i64"))
 
 
 def inserted(builder: Builder, source: Value, target: Value, *_: Value) -> Value:
-    """Return the target, with the slice that the operation names replaced by its source."""
+    """Emit an insertion: return `target` with the slice that the operation names replaced by `source`."""
     part = part_of(builder, target.type)
     if source.type.rank < len(part.sizes):
         if None in part.shape:
@@ -214,7 +219,7 @@ def inserted(builder: Builder, source: Value, target: Value, *_: Value) -> Value
 
 
 def _strided_insert(builder: Builder, source: Value, target: Value, part: Part) -> Value:
-    """Replace a strided slice: pad the source to the target's shape and select with a constant mask."""
+    """Emit an insertion with strides: pad `source` to the shape of `target`, and select from both with a constant mask."""
     if not part.is_static or not part.is_plain(target.type):
         raise Refused("MG0103", "strides at dynamic offsets are not supported")
     shape = target.type.sizes
@@ -231,7 +236,7 @@ def _strided_insert(builder: Builder, source: Value, target: Value, part: Part) 
 
 
 def _padded_by_region(b: Builder, value: Value, *_: Value) -> Value:
-    """Pad with the yield of the region: one value, or a value per index."""
+    """Emit `tensor.pad` with the value that its region yields: one value, or a value per index of the result."""
     op, rank = b.source, value.type.rank
     assert isinstance(op, tensor.PadOp)
     low, high = entries_of(b, "low", op.low), entries_of(b, "high", op.high)

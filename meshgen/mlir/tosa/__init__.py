@@ -1,1 +1,1 @@
-"""Upstream's dialect tosa: its operations by textual form, and their importers."""
+"""Reader of upstream's dialect tosa: its operations by textual form, and their importers."""

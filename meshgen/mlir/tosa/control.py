@@ -1,6 +1,6 @@
 """Importers of tosa's conditionals, loops and variables.
 
-A variable that the program only reads is a constant. Writes are refused, since a module has no state between runs.
+A read of a variable becomes a constant. Writes are unsupported, since a module has no state between runs.
 """
 
 from __future__ import annotations
@@ -19,11 +19,14 @@ _WRITES = ("tosa.variable.write", "tosa.variable_write")
 
 
 def import_cond_if(importer: Importer, op: Operation) -> None:
-    """Convert to an `if` whose operands are the captures of both branches, including the branch arguments' values."""
+    """Convert a conditional to an `if`. Its operands are the values that the branches use, including the branch
+    arguments.
+    """
     condition, *inputs = importer.values(op.operands)
     if any(len(region.block.args) not in (0, len(inputs)) for region in op.regions):
         importer.fault("MG0104", f"tosa.cond_if: its branches must take its {len(inputs)} operands", op)
-    for region in op.regions:  # A branch may use these values directly, so its arguments are replaced by them.
+    # A branch may use the operands directly or through its arguments. Replace the arguments by the operands.
+    for region in op.regions:
         for argument, ssa in zip(list(region.block.args), op.operands[1:], strict=False):
             argument.replace_all_uses_with(ssa)
             region.block.erase_arg(argument)
@@ -57,7 +60,7 @@ def _read_variable(b: Builder) -> Value:
     if not any(operation.name in _WRITES for operation in accesses):
         fault = "is not declared" if declared is None else f"has no initial value of type {b.result}"
         raise Refused("MG0104", f"@{name} {fault}", "declare it as tosa.variable @name = dense<...>")
-    return b.constant(0, b.result)  # Unreachable in a valid program: `import_write` refuses the write.
+    return b.constant(0, b.result)  # The value does not matter: `import_write` reports the program as unsupported.
 
 
 def import_write(importer: Importer, op: Operation) -> None:

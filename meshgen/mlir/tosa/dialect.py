@@ -1,4 +1,4 @@
-"""The dialect tosa. Read here; `mlir/upstream` prints it."""
+"""The dialect tosa. This folder reads it; `mlir/upstream` prints it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Importers of tosa's element-wise operations, which broadcast dims of size 1, and of rescale."""
+"""Importers of tosa's element-wise operations, in which dims of size 1 are broadcast, and of `rescale`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from meshgen.ops.evaluate.common import integer_range
 
 
 def broadcast_to_result(b: Builder, value: Value) -> Value:
-    """Broadcast a value to the result's shape: dims of size 1 are expanded, and missing major dims added."""
+    """Broadcast `value` to the shape of the operation's result: dims of size 1 are expanded, and leading dims are
+    added.
+    """
     shape, result = value.type.shape, b.result.shape
     new_dims = len(result) - len(shape)
     if new_dims < 0 or any(size not in (1, wide) for size, wide in zip(shape, result[new_dims:], strict=True)):
@@ -30,12 +32,12 @@ def broadcast_to_result(b: Builder, value: Value) -> Value:
 
 
 def ignores_nan(b: Builder) -> bool:
-    """Whether the operation ignores NaNs. False if its elements are not floats."""
+    """Whether the operation has `nan_mode = IGNORE` and operates on floats."""
     return b.word("nan_mode") == "IGNORE" and is_float(b.importer.type(b.source.operands[0]).dtype)
 
 
 def replace_nan(b: Builder, number: Value, value: Value) -> Value:
-    """Replace each NaN by `number`."""
+    """Return `value` with each NaN replaced by `number`, a 0-d value."""
     return b.select(b.compare("NE", value, value), b.broadcast(number, value.type.shape), value)
 
 
@@ -49,7 +51,9 @@ def _elementwise(b: Builder, *operands: Value) -> Sequence[Value]:
 
 
 def _mul(b: Builder, left: Value, right: Value, *_: Value) -> Value:
-    """Emit a product. The third operand is the amount by which an i32 product is shifted right, with rounding."""
+    """Emit a product. The third operand, if nonzero, is the amount by which an i32 product is shifted right, with
+    rounding.
+    """
     values = [broadcast_to_result(b, left), broadcast_to_result(b, right)]
     if has_zero_operands(b, 2) and not b.number("shift"):
         return b.apply("multiply", *(b.convert(x, b.result.dtype) for x in values))
@@ -66,14 +70,15 @@ def _mul(b: Builder, left: Value, right: Value, *_: Value) -> Value:
 
 
 def _negate(b: Builder, value: Value, *zeros: Value) -> Value:
-    """Negate a value. Further operands are the zero points of operand and result; for floats they must be 0."""
+    """Emit a negation. The operands in `zeros` are the zero points of operand and result; for floats they must be 0."""
     dtype = b.result.dtype
     if is_inexact(dtype):
         zero_points = [array for zero in b.source.operands[1:] if (array := dense_array(zero)) is not None]
         if any(array.any() for array in zero_points):
             raise Refused("MG0104", f"the zero points of {dtype} must be 0")
         return b.apply("negate", value)
-    has_opposites = dtype not in ("i8", "i16")  # -128 as i8 (or -32768 as i16) has no negation and saturates
+    # The lowest i8 and i16 (-128 and -32768) have no negation in the type: the result saturates.
+    has_opposites = dtype not in ("i8", "i16")
     if has_zero_operands(b, 1) and has_opposites:
         return b.apply("negate", value)
     before = _i64(b, 0)
@@ -85,15 +90,18 @@ def _negate(b: Builder, value: Value, *zeros: Value) -> Value:
 
 
 def has_zero_operands(b: Builder, first: int, count: int | None = None) -> bool:
-    """Whether the operands from index `first` on (at most `count`) are all-zero constants. True if there are none."""
+    """Whether the operands from index `first` on, at most `count` of them, are constants that are all 0.
+
+    True if there are no such operands.
+    """
     operands = b.source.operands[first : None if count is None else first + count]
     return all((array := dense_array(value)) is not None and not array.any() for value in operands)
 
 
 def subtract_zero_point(b: Builder, number: int, value: Value, dtype: str) -> Value:
-    """Subtract the zero point, which is the optional operand `number`.
+    """Subtract the zero point, which is operand `number` if the operation has it, in the type `dtype`.
 
-    The result has type `dtype`, unless the zero point is 0.
+    If the zero point is missing or 0, `value` is returned unchanged, in its own type.
     """
     if has_zero_operands(b, number, 1):
         return value
@@ -102,7 +110,7 @@ def subtract_zero_point(b: Builder, number: int, value: Value, dtype: str) -> Va
 
 
 def _clamp(b: Builder, value: Value) -> Value:
-    # Older texts have separate attributes for floats and integers.
+    # Older texts have separate attributes for floats (`min_fp`) and integers (`min_int`).
     kind = "fp" if is_float(value.type.dtype) else "int"
     bounds = [b.number(f"{end}_val" if b.attribute(f"{end}_val") else f"{end}_{kind}") for end in ("min", "max")]
     ends = [bound for bound in bounds if bound is not None]
@@ -115,7 +123,7 @@ def _clamp(b: Builder, value: Value) -> Value:
 
 
 def _cast(b: Builder, value: Value) -> Value:
-    """Convert the element type. Floats are rounded to the nearest even integer."""
+    """Emit a cast. From floats to integers it rounds to the nearest integer, and ties to the even one."""
     dtype = b.result.dtype
     if value.type.dtype.startswith(("f", "bf")) and dtype.startswith(("i", "ui")) and dtype != "i1":
         value = b.apply("round_nearest_even", value)
@@ -123,7 +131,7 @@ def _cast(b: Builder, value: Value) -> Value:
 
 
 def _rescale(b: Builder, *operands: Value) -> Value:
-    """Emit (x - input zero point) * multiplier / 2^shift, rounded, plus the output zero point, clamped to the result's
+    """Emit `(x - input zero point) * multiplier / 2^shift + output zero point`, rounded and clamped to the result's
     range.
     """
     values = list(operands)
@@ -138,7 +146,8 @@ def _rescale(b: Builder, *operands: Value) -> Value:
     )
     value = b.apply("subtract", value, b.reshape(input_zero, ()))
     rescaled = b.apply("add", scaled(b, b.source, value, factor, shift), b.reshape(output_zero, ()))
-    dtype = values[4].type.dtype  # the type of the output zero point: the result's type, or its unsigned counterpart
+    # The zero point of the output has the type of the result, or its unsigned counterpart.
+    dtype = values[4].type.dtype
     low, high = (_i64(b, end) for end in integer_range(dtype))
     return b.bits(b.convert(b.apply("minimum", b.apply("maximum", rescaled, low), high), dtype), b.result.dtype)
 

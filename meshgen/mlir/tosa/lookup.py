@@ -14,7 +14,9 @@ from meshgen.ops.evaluate.common import integer_range, neutral
 
 
 def _argmax(b: Builder, value: Value) -> Value:
-    """Emit the index of the first greatest element. A NaN counts as greatest unless NaNs are ignored."""
+    """Emit the index of the greatest element, the first of equal ones. A NaN is greater than all numbers unless NaN is
+    ignored.
+    """
     axis, kind, scalar = axis_of(b, value), b.result, value.type.with_shape(())
     indices = b.emit("iota", [], TensorType(value.type.shape, kind.dtype), dim=axis)
     first = b.constant(neutral("maximum", value.type.dtype).item(), scalar)
@@ -26,7 +28,7 @@ def _argmax(b: Builder, value: Value) -> Value:
 
 
 def _greater_region(outer: Builder, scalar: TensorType, index: str) -> Graph:
-    """Return the reduction region that chooses between two (element, index) pairs; a NaN is greater than all numbers."""
+    """Return the region of an argmax: it selects between two (element, index) pairs. A NaN is greater than all numbers."""
     inner = Importer(outer.importer.reading, Graph(""), outer.importer)
     b = Builder(inner, outer.source)
     old, old_index, new, new_index = (Value(kind) for kind in (scalar, TensorType((), index)) * 2)
@@ -40,19 +42,23 @@ def _greater_region(outer: Builder, scalar: TensorType, index: str) -> Graph:
 
 
 def _gather(b: Builder, value: Value, indices: Value) -> Value:
-    """Gather rows of each batch at that batch's indices."""
+    """Emit a gather per batch: `result[b, i] = value[b, indices[b, i]]`."""
     require_ranks(b, 3, 2)
     return b.gather(value, indices, (1,), 2, batch=(0,), result=b.result)
 
 
 def _scatter(b: Builder, value: Value, indices: Value, rows: Value) -> Value:
-    """Replace rows of each batch at that batch's indices, which must be unique."""
+    """Return `value` with rows replaced: `result[b, indices[b, i]] = rows[b, i]`. The indices of a batch must be
+    unique.
+    """
     require_ranks(b, 3, 2, 3)
     return b.replaced(value, indices, rows, (1,), 2, batch=(0,))
 
 
 def _resize(b: Builder, value: Value, *_: Value) -> Value:
-    """Interpolate rows, then columns: the nearest element, or the two neighbors weighted by distance."""
+    """Resize an image, first its rows and then its columns: take the nearest element, or interpolate between two
+    neighbors.
+    """
     require_ranks(b, 4)
     scale, offset, mode = shape_of(b, 1, "scale") or (), shape_of(b, 2, "offset") or (), b.word("mode")
     if len(scale) != 4 or len(offset) != 2 or mode not in ("NEAREST_NEIGHBOR", "BILINEAR"):
@@ -67,7 +73,7 @@ def _resize(b: Builder, value: Value, *_: Value) -> Value:
 
 def _resized_dim(b: Builder, value: Value, dim: int, first: np.ndarray, rest: np.ndarray, unit: int, mode: str
                  ) -> Value:  # fmt: skip
-    """Sample one dim at the positions `first + rest / unit`."""
+    """Sample dim `dim` of `value` at the positions `first + rest / unit`."""
     last = value.type.sizes[dim] - 1
     if mode == "NEAREST_NEIGHBOR":
         return _gather_rows(b, value, dim, np.clip(np.where(2 * rest >= unit, first + 1, first), 0, last))
@@ -85,7 +91,7 @@ def _weighted(b: Builder, value: Value, dim: int, weight: np.ndarray) -> Value:
 
 
 def _gather_rows(b: Builder, value: Value, dim: int, indices: np.ndarray) -> Value:
-    """Gather rows of a dim at constant indices."""
+    """Gather from dim `dim` of `value` at the constant `indices`."""
     sizes, rank = value.type.sizes, value.type.rank
     if np.array_equal(indices, np.arange(sizes[dim])):
         return value
@@ -100,9 +106,9 @@ def _gather_rows(b: Builder, value: Value, dim: int, indices: np.ndarray) -> Val
 
 
 def _table(b: Builder, value: Value, table: Value) -> Value:
-    """Look up each i8 in the table.
+    """Look up each element in `table`, which has 256 entries for i8 and 513 for i16.
 
-    An i16 interpolates between the two entries of its upper 9 bits, by its lower 7 bits.
+    The upper 9 bits of an i16 select two adjacent entries, and its lower 7 bits interpolate between them.
     """
     source, dtype = value.type.dtype, b.result.dtype
     if table.type.shape != ({"i8": 256, "i16": 513}.get(source),):
@@ -126,7 +132,10 @@ def _table_entries(b: Builder, table: Value, indices: Value) -> Value:
 
 
 def _fft(b: Builder, *parts: Value) -> list[Value]:
-    """Emit a Fourier transform over the last two dims, on separate real and imaginary parts. The inverse is unscaled."""
+    """Emit a Fourier transform over the last two dims, with real and imaginary parts as separate tensors.
+
+    An inverse transform is not divided by the number of elements.
+    """
     kinds = [part.type for part in parts]
     if {*kinds} != {kinds[0]} or kinds[0].rank != 3 or kinds[0].dtype != "f32":
         raise Refused("MG0104", f"expected batches of f32 planes, got ({', '.join(map(str, kinds))})")

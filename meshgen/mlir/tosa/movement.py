@@ -20,7 +20,7 @@ REDUCTIONS = {
 
 
 def require_ranks(b: Builder, *ranks: int) -> None:
-    """Raise Refused unless the first operands have these ranks, and the result has the rank of the first operand."""
+    """Raise Refused unless the first operands have the ranks `ranks`, and the result has the first of them."""
     kinds = [b.importer.type(value) for value in (*b.source.operands[: len(ranks)], *b.source.results)]
     if [kind.rank for kind in kinds] != [*ranks, ranks[0]]:
         signature = f"({', '.join(map(str, kinds[:-1]))}) -> {kinds[-1]}"
@@ -28,7 +28,7 @@ def require_ranks(b: Builder, *ranks: int) -> None:
 
 
 def axis_of(b: Builder, value: Value) -> int:
-    """Return the dim in the attribute `axis`. Raises Refused if the value has no such dim."""
+    """Return the dim in the attribute `axis`. Raises Refused if `value` lacks such a dim."""
     axis = int(b.number("axis") or 0)
     if not 0 <= axis < value.type.rank:
         raise Refused("MG0104", f"axis {axis} is out of range for {value.type}")
@@ -36,9 +36,9 @@ def axis_of(b: Builder, value: Value) -> int:
 
 
 def shape_of(b: Builder, number: int, name: str) -> tuple[int, ...] | None:
-    """Return the values of a `tosa.const_shape` or constant that is operand `number`, or None.
+    """Return the values of operand `number`, a `tosa.const_shape` or constant, or None if it is not constant.
 
-    Older texts have the attribute `name` instead.
+    Older texts have an attribute `name` in place of the operand.
     """
     if (attribute := b.attribute(name)) is not None:
         return integers(attribute)
@@ -54,14 +54,14 @@ def _dense_constant(b: Builder) -> Value:
 
 
 def _reduce(b: Builder, value: Value) -> Value:
-    """Emit a reduction that keeps the reduced dim with size 1."""
+    """Emit a reduction. The reduced dim remains, with size 1."""
     kind, axis = REDUCTIONS[mnemonic(b.source)], axis_of(b, value)
     init = b.constant(neutral(kind, value.type.dtype).item(), value.type.with_shape(()))
     shape = value.type.with_shape(size for d, size in enumerate(value.type.shape) if d != axis)
     ignores = ignores_nan(b)
     operand = replace_nan(b, init, value) if ignores else value
     reduced = b.emit("reduce", [operand, init], shape, dims=(axis,), kind=kind)
-    if ignores:  # If NaNs are ignored, the result is NaN only where all elements are.
+    if ignores:  # If NaN is ignored, the result is NaN only if all reduced elements are NaN.
         is_nan, yes = b.compare("NE", value, value), b.constant(True, TensorType((), "i1"))
         is_all_nan = b.emit("reduce", [is_nan, yes], TensorType(shape.shape, "i1"), dims=(axis,), kind="and")
         reduced = b.select(is_all_nan, b.broadcast(b.constant(np.nan, shape.with_shape(())), shape.shape), reduced)
@@ -69,7 +69,7 @@ def _reduce(b: Builder, value: Value) -> Value:
 
 
 def _matmul(b: Builder, left: Value, right: Value, *_: Value) -> Value:
-    """Emit a batched matmul; operands 2 and 3 are zero points."""
+    """Emit a batched matmul. The third and fourth operand are the zero points of `left` and `right`."""
     require_ranks(b, 3, 3)
     left, right = (
         subtract_zero_point(b, 2 + index, value, b.result.dtype) for index, value in enumerate((left, right))
@@ -86,7 +86,9 @@ def _slice(b: Builder, value: Value, *_: Value) -> Value:
 
 
 def _pad(b: Builder, value: Value, *_: Value) -> Value:
-    """Pad by the amounts (before, after) per dim in the second operand, with the third operand or 0."""
+    """Emit a padding. The second operand lists the amounts before and after each dim; the third is the padding value,
+    or 0.
+    """
     amounts, fills = shape_of(b, 1, "padding"), b.source.operands[2:]
     if amounts is None or len(amounts) != 2 * value.type.rank:
         raise Refused("MG0103", "needs two paddings per dim from tosa.const_shape")
@@ -96,7 +98,7 @@ def _pad(b: Builder, value: Value, *_: Value) -> Value:
 
 
 def _tile(b: Builder, value: Value, *_: Value) -> Value:
-    """Repeat each dim: broadcast along a new dim in front of it, and merge both."""
+    """Repeat `value` along each dim: broadcast it along a new dim in front of that dim, and merge the two dims."""
     multiples = shape_of(b, 1, "multiples")
     if multiples is None or len(multiples) != value.type.rank:
         raise Refused("MG0103", "needs multiples from tosa.const_shape")
@@ -114,7 +116,7 @@ PART = Dialect(
             "const": _dense_constant,
             "matmul": _matmul,
             "transpose": lambda b, x: b.emit("transpose", [x], b.result, perm=b.integers("perms")),
-            # the second operand repeats the result's shape
+            # The second operand is the shape of the result, which its type already states.
             "reshape": lambda b, x, *_: b.emit("reshape", [x], b.result),
             "concat": lambda b, *xs: b.emit("concatenate", xs, b.result, dim=axis_of(b, xs[0])),
             "reverse": lambda b, x: b.emit("reverse", [x], x.type, dims=(axis_of(b, x),)),

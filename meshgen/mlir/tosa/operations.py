@@ -20,7 +20,9 @@ WORDS = ("PROPAGATE", "IGNORE", "SINGLE_ROUND", "DOUBLE_ROUND", "INEXACT_ROUND",
 
 
 class Functional(Plain):
-    """An op with a function type: `%a, %b {attributes} : (types) -> types`, or without operands `: () -> type`."""
+    """An operation with a function type: `OP %a, %b {attributes} : (types) -> types`, or `OP : () -> type` without
+    operands.
+    """
 
     @classmethod
     def _head(cls, parser: TextParser) -> tuple[list[UnresolvedOperand], dict[str, Attribute]]:
@@ -37,14 +39,14 @@ class Functional(Plain):
 
 
 def _word(parser: TextParser) -> Attribute | None:
-    """Parse an unquoted enum keyword of tosa. Returns None for other tokens."""
+    """Parse an unquoted word of one of tosa's enums, such as PROPAGATE. Returns None for other tokens."""
     word = next((word for word in WORDS if parser.parse_optional_keyword(word)), None)
     return None if word is None else StringAttr(word)
 
 
 @irdl_attr_definition
 class TosaShapeType(ParametrizedAttribute, TypeAttribute):
-    """The type `!tosa.shape<2>`."""
+    """The type of a shape with a given number of sizes: `!tosa.shape<2>`."""
 
     name = "tosa.shape"
     rank: IntAttr
@@ -59,7 +61,7 @@ class TosaShapeType(ParametrizedAttribute, TypeAttribute):
 
 
 class ConstShape(TextOperation):
-    """The op `tosa.const_shape {values = dense<[2, 3]> : tensor<2xindex>} : () -> !tosa.shape<2>`."""
+    """The operation `tosa.const_shape {values = dense<[2, 3]> : tensor<2xindex>} : () -> !tosa.shape<2>`."""
 
     @classmethod
     def read(cls, parser: TextParser) -> Self:
@@ -69,8 +71,10 @@ class ConstShape(TextOperation):
 
 
 class CondIf(TextOperation):
-    """A conditional `%c (%a = %x) : tensor<i1> (type) -> type {^bb0(%a: type): ...} else {...}`, or `%c -> (type) {...}
-    else {...}`.
+    """A conditional in one of two forms.
+
+    tosa.cond_if %c (%a = %x) : tensor<i1> (type) -> type {^bb0(%a: type): ...} else {...}
+    tosa.cond_if %c -> (type) {...} else {...}
     """
 
     @classmethod
@@ -90,7 +94,7 @@ class CondIf(TextOperation):
 
 
 class WhileLoop(TextOperation):
-    """A loop `(%a = %x) : (type) -> type {...} do {^bb0(%b: type): ...}`."""
+    """A loop: `tosa.while_loop (%a = %x) : (type) -> type {...} do {^bb0(%b: type): ...}`."""
 
     @classmethod
     def read(cls, parser: TextParser) -> Self:
@@ -105,14 +109,14 @@ class WhileLoop(TextOperation):
 
 
 def _region(parser: TextParser, inner: Sequence[UnresolvedOperand], types: Sequence[Attribute]) -> Region:
-    """Parse a region that declares its arguments itself (`^bb0(...)`), or else has the arguments `inner`."""
+    """Parse a region that declares its arguments itself (`^bb0(...)`). Otherwise its arguments have the names `inner`."""
     if parser.at_block_label():
         return parser.parse_region()
     return parser.parse_named_region(list(zip(inner, types, strict=False)))
 
 
 class Variable(TextOperation):
-    """A variable declaration: `tosa.variable @v = dense<7> : tensor<1xi32>`, or `@v : tensor<1xi32>`."""
+    """The declaration of a variable: `tosa.variable @v = dense<7> : tensor<1xi32>`, or `@v : tensor<1xi32>`."""
 
     @classmethod
     def read(cls, parser: TextParser) -> Self:
@@ -126,7 +130,7 @@ class Variable(TextOperation):
 
 
 class Access(TextOperation):
-    """A read `@v : type` or write `@v, %x : type` of a variable."""
+    """A read `tosa.variable.read @v : type`, or a write `tosa.variable.write @v, %x : type`."""
 
     @classmethod
     def read(cls, parser: TextParser) -> Self:

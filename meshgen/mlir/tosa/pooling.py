@@ -1,6 +1,6 @@
 """Importers of tosa's convolutions, poolings and fully connected layer.
 
-The layout of images is batch, spatial dims, channels.
+The dims of an image are the batch, the spatial dims and the channels, in this order.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from meshgen.ops.precision import EXACT
 
 
 def _sides(amounts: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Split padding amounts into those before and those after each spatial dim."""
+    """Split a list of padding amounts into those before each spatial dim and those after it."""
     return tuple(amounts[::2]), tuple(amounts[1::2])
 
 
 def _add_bias(b: Builder, result: Value) -> Value:
-    """Add the bias: one number per channel, or one for all channels."""
+    """Add the bias, which has one element per channel or a single element."""
     if has_zero_operands(b, 2, 1):
         return result
     bias = b.convert(b.importer.value(b.source.operands[2]), result.type.dtype)
@@ -38,7 +38,7 @@ def _add_bias(b: Builder, result: Value) -> Value:
 
 def _convolved(b: Builder, image: Value, kernel: Value, window: dict[str, tuple[int, ...]],
                dims: tuple[int, int, tuple[int, ...]], groups: int) -> Value:  # fmt: skip
-    """Emit a convolution plus bias; `dims` are the kernel's input feature, output feature and spatial dims."""
+    """Emit a convolution and add the bias. `dims` are the kernel's input feature, output feature and spatial dims."""
     kind, dtype = b.result, b.result.dtype
     image, kernel = subtract_zero_point(b, 3, image, dtype), subtract_zero_point(b, 4, kernel, dtype)
     if image.type.dtype != kernel.type.dtype and is_float(dtype):
@@ -56,21 +56,21 @@ def _convolved(b: Builder, image: Value, kernel: Value, window: dict[str, tuple[
 
 
 def _window(b: Builder, count: int) -> dict[str, tuple[int, ...]]:
-    """Return padding, strides and dilations over `count` spatial dims as node attributes."""
+    """Return the node attributes for padding, strides and dilations along `count` spatial dims."""
     low, high = _sides(b.integers("pad", [0] * 2 * count))
     strides, dilations = (b.integers(name, [1] * count) for name in ("stride", "dilation"))
     return {"low": low, "high": high, "window_strides": strides, "rhs_dilation": dilations}
 
 
 def _convolution(b: Builder, image: Value, kernel: Value, *_: Value) -> Value:
-    """Convert conv2d or conv3d. The kernel's layout is output channels, spatial dims, input channels."""
+    """Emit a conv2d or conv3d. The dims of the kernel are output channels, spatial dims and input channels."""
     count = 3 if b.source.name.endswith("3d") else 2
     require_ranks(b, count + 2, count + 2, 1)
     return _convolved(b, image, kernel, _window(b, count), (count + 1, 0, tuple(range(1, count + 1))), 1)
 
 
 def _depthwise(b: Builder, image: Value, kernel: Value, *_: Value) -> Value:
-    """Convert a depthwise convolution. The kernel's layout is height, width, input channels, channel multiplier."""
+    """Emit a depthwise convolution. The dims of the kernel are height, width, input channels and channel multiplier."""
     require_ranks(b, 4, 4, 1)
     height, width, channels, multiplier = kernel.type.sizes
     kernel = b.reshape(kernel, (height, width, 1, channels * multiplier))
@@ -78,7 +78,7 @@ def _depthwise(b: Builder, image: Value, kernel: Value, *_: Value) -> Value:
 
 
 def _transposed(b: Builder, image: Value, kernel: Value, *_: Value) -> Value:
-    """Convert a transposed convolution: the image is dilated by the strides, and the kernel reversed."""
+    """Emit a transposed convolution: a convolution whose image is dilated by the strides, with a reversed kernel."""
     require_ranks(b, 4, 4, 1)
     low, high = _sides(b.integers("out_pad", [0] * 4))
     reach = [size - 1 for size in kernel.type.sizes[1:3]]
@@ -92,7 +92,7 @@ def _transposed(b: Builder, image: Value, kernel: Value, *_: Value) -> Value:
 
 
 def _pool(b: Builder, value: Value, *_: Value) -> Value:
-    """Convert a max pooling, or an average pooling over the elements of each window that are not padding."""
+    """Emit a max pooling or an average pooling. An average is over those elements of a window that are not padding."""
     require_ranks(b, 4)
     kind, is_mean = b.result, b.source.name == "tosa.avg_pool2d"
     low, high = _sides(b.integers("pad", [0] * 4))
@@ -119,15 +119,16 @@ def _pool(b: Builder, value: Value, *_: Value) -> Value:
 
 
 def _per_window(b: Builder, numbers: np.ndarray, like: Value) -> Value:
-    """Broadcast a constant per (row, column) of windows to the shape of `like`."""
+    """Broadcast `numbers`, one per window row and column, to the shape of `like`."""
     kind = TensorType(numbers.shape, like.type.dtype)
     table = b.emit("constant", [], kind, value=numbers.astype(kind.numpy_dtype))
     return b.broadcast(table, like.type.shape, (1, 2))
 
 
 def _integer_means(b: Builder, total: Value, counts: np.ndarray) -> Value:
-    """Divide integer sums by window sizes as tosa does: multiply with a 31-bit reciprocal, shift right with rounding,
-    add the zero point.
+    """Divide integer sums by the window sizes `counts` with the rounding of tosa.
+
+    That is, multiply by a reciprocal of 31 bits, shift right with rounding, add the zero point, and clamp.
     """
     bits = np.ceil(np.log2(np.maximum(counts, 1))).astype(np.int64)
     factors, shifts = (((1 << 30) + 1) << bits) // np.maximum(counts, 1), 30 + bits
@@ -147,7 +148,7 @@ def _accumulator(b: Builder, dtype: str) -> str:
 
 
 def _window_sizes(sizes: Sequence[int], attrs: dict[str, tuple[int, ...]], result: Sequence[int]) -> np.ndarray:
-    """Return the number of elements per window that are not padding."""
+    """Return for each window the number of its elements that are not padding."""
     counts_by_dim: list[np.ndarray] = []
     for dim, size in enumerate(sizes, start=1):
         first = np.arange(result[dim - 1]) * attrs["window_strides"][dim] - attrs["low"][dim]
@@ -157,7 +158,7 @@ def _window_sizes(sizes: Sequence[int], attrs: dict[str, tuple[int, ...]], resul
 
 
 def _fully_connected(b: Builder, left: Value, right: Value, *_: Value) -> Value:
-    """Convert a fully connected layer. The layout of weights is output channels, input channels."""
+    """Emit a fully connected layer. The dims of the weights are output channels and input channels."""
     require_ranks(b, 2, 2, 1)
     left, right = (
         subtract_zero_point(b, 3 + index, value, b.result.dtype) for index, value in enumerate((left, right))

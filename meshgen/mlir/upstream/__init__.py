@@ -1,3 +1,3 @@
-"""Print programs in the dialects of LLVM 22: shard, linalg, arith, math, tensor, tosa and scf, as `mlir-opt` reads
+"""Printer of programs in the dialects of LLVM 22 (shard, linalg, arith, math, tensor, tosa, scf), as `mlir-opt` reads
 them.
 """

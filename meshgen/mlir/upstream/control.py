@@ -1,4 +1,7 @@
-"""Print loops and branches as operations of scf. Regions of nodes are closed, but regions of scf capture outer values."""
+"""Print loops and branches as operations of scf.
+
+The regions of nodes take all values as inputs, whereas regions of scf use outer values directly.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +46,7 @@ def write_while(printer: UpstreamPrinter, node: Node) -> None:
 
 
 def _branches(printer: UpstreamPrinter, node: Node) -> list[str]:
-    """Return the regions of a branch. Their inputs are the operands after the first."""
+    """Return the text of the regions of a branch. Their inputs are the node's operands after the first."""
     captured = [printer.operand(node, index) for index in range(1, len(node.operands))]
     texts: list[str] = []
     for region in node.regions:
@@ -60,7 +63,9 @@ def write_if(printer: UpstreamPrinter, node: Node) -> None:
 
 
 def write_case(printer: UpstreamPrinter, node: Node) -> None:
-    """Write an `scf.index_switch`. Its default is the last branch, which StableHLO selects for an index out of range."""
+    """Print a `case` as an `scf.index_switch`. Its default is the last branch, which StableHLO takes for an invalid
+    index.
+    """
     selector = printer.index(node.operands[0])
     *branches, last = _branches(printer, node)
     cases = " ".join(f"case {position} {text}" for position, text in enumerate(branches))

@@ -1,4 +1,4 @@
-"""Print the per-device operations that depend on the device: its index, the padding of its tile, its partial sum."""
+"""Print operations of per-device programs whose result depends on the device: its index, padding masks, partial sums."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ REDUCED = {"sum": "add", "product": "multiply", "max": "maximum", "min": "minimu
 
 
 def _group_index(printer: UpstreamPrinter, axes: Sequence[str]) -> str:
-    """Return the name of the device's index in its group over mesh axes, mixed radix."""
+    """Return the name of the device's index in its group over `axes`: row-major, with the first axis as the most major
+    one.
+    """
     mesh = printer.mesh
     if has_parts(axes, mesh):
         raise Inexpressible(f"it is over a part of a mesh axis, {', '.join(axes)}")
@@ -37,7 +39,7 @@ def _group_index(printer: UpstreamPrinter, axes: Sequence[str]) -> str:
 
 
 def _assign_index(printer: UpstreamPrinter, node: Node, index: str) -> None:
-    """Assign an index to the result of a node, a 0-d tensor."""
+    """Make the result of a node, a 0-d tensor, from the scalar with the name `index`."""
     kind = element(node.result.type.dtype)
     scalar = printer.temporary(f"arith.index_cast {index} : index to {kind}")
     printer.assign(node, f"tensor.from_elements {scalar} : tensor<{kind}>")
@@ -57,7 +59,7 @@ def write_axis_size(printer: UpstreamPrinter, node: Node) -> None:
 
 
 def write_mask_padding(printer: UpstreamPrinter, node: Node) -> None:
-    """Write a select: rows whose global index is not below the size become the fill value."""
+    """Print a `mask_padding`, as a select that replaces the rows past the global size by the fill value."""
     attrs, kind = node.attrs, node.result.type
     rows, dtype = kind.sizes[attrs.dim], element(kind.dtype)
     device = _group_index(printer, axes_of(attrs))
@@ -77,7 +79,7 @@ def write_mask_padding(printer: UpstreamPrinter, node: Node) -> None:
 
 
 def write_to_partial(printer: UpstreamPrinter, node: Node) -> None:
-    """Write a select: the first device of each group has the value, the others have the neutral element."""
+    """Print a `to_partial`, as a select: the first device of each group has the value, the others the neutral element."""
     if printer.is_planned:
         raise Inexpressible(PARTIAL_SUMS)
     kind = node.result.type

@@ -37,7 +37,7 @@ def write_elementwise(printer: UpstreamPrinter, node: Node) -> None:
 
 
 def _body(printer: UpstreamPrinter, node: Node, tensor_operands: list[int], scalars: dict[int, str]) -> str:
-    """Return the arguments and the body of a map, such as `(%4: f32, %5: f32) {...}`."""
+    """Return the text of the arguments and the body of a map, such as `(%4: f32, %5: f32) {...}`."""
     elements = {index: f"%{printer.new_name('')}" for index in tensor_operands}
     arguments = [f"{name}: {element(node.operands[index].type.dtype)}" for index, name in elements.items()]
     kind = element(node.result.type.dtype)

@@ -1,4 +1,4 @@
-"""The reasons why a node cannot be expressed in upstream's dialects."""
+"""Error for nodes that upstream's dialects cannot express, and frequent reasons."""
 
 NO_OPERATION = "LLVM 22 has no such operation"
 PARTIAL_SUMS = "LLVM 22 has no sharding of partial sums"
@@ -6,4 +6,4 @@ OPEN_SIZES = "an operation of upstream needs static sizes"
 
 
 class Inexpressible(Exception):
-    """A node that upstream's dialects cannot express. The message is the reason."""
+    """Exception for a node that upstream's dialects cannot express. Its message is the reason."""

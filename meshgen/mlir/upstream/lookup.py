@@ -1,4 +1,4 @@
-"""Print gathers of full slices as `tensor.gather`."""
+"""Print gathers as `tensor.gather`, if they gather full slices."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _FORM = "tensor.gather needs full slices, and indices that are leading dims of t
 
 
 def write_gather(printer: UpstreamPrinter, node: Node) -> None:
-    """Write a gather of full slices. The indices are clamped first, as in StableHLO."""
+    """Print a gather of full slices. Its indices are clamped to the bounds first, which StableHLO does implicitly."""
     attrs, (table, indices) = node.attrs, (signless(value.type) for value in node.operands)
     dims, rows = tuple(attrs.start_index_map), indices.rank - (attrs.index_vector_dim < indices.rank)
     sizes = [1 if dim in dims else size for dim, size in enumerate(table.sizes)]
@@ -36,7 +36,10 @@ def write_gather(printer: UpstreamPrinter, node: Node) -> None:
 
 
 def _inside(printer: UpstreamPrinter, node: Node, name: str, kind: TensorType, last: list[int]) -> str:
-    """Return the indices clamped to the table. The limit is one scalar, so all indexed dims must have the same size."""
+    """Return the name of the indices clamped to `last`.
+
+    The limit is one scalar, so all indexed dims must have the same size.
+    """
     if len({*last}) > 1:
         raise Inexpressible("the indexed dims have different sizes")
     dtype, text = element(kind.dtype), tensor_text(kind)

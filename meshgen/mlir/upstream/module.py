@@ -1,4 +1,4 @@
-"""Print an entire program in upstream's dialects."""
+"""Print a whole program in upstream's dialects."""
 
 from __future__ import annotations
 
@@ -42,11 +42,12 @@ WRITERS: dict[str, Write] = {
 
 
 def print_upstream(module: Module) -> str:
-    """Return the text of a program in the dialects of LLVM 22, with its shardings as operations.
+    """Return the text of a program in the dialects of LLVM 22, where operations state the shardings.
 
-    At stage `import` the text has the user's annotations. From `propagate` to `optimize` every operand and result is
-    annotated with its planned sharding. At stage `partition` the text is the per-device program. Donations, and the
-    reasons for collectives, are omitted.
+    At stage `import`, the text has the user's annotations. From `propagate` to `optimize`, every operand and result is
+    annotated with the sharding that propagation chose. At stage `partition`, the text is the per-device program.
+    Donations and
+    the reasons for collectives are omitted.
 
     Raises:
         ProgramError: MG0103, with every node that cannot be expressed.
@@ -81,7 +82,7 @@ def _function(printer: UpstreamPrinter) -> str:
 
 
 def _begin_argument(printer: UpstreamPrinter, index: int) -> None:
-    """Annotate an argument with its sharding, unless an operation does, and cast it to its signless type."""
+    """Annotate an argument with its sharding, unless a node of the program does, and cast it to the signless type."""
     module, value = printer.module, printer.module.graph.inputs[index]
     target = signless(value.type)
     spec = _planned_annotation(module, module.in_shardings, index) or _user_annotation(
@@ -96,9 +97,9 @@ def _begin_argument(printer: UpstreamPrinter, index: int) -> None:
 
 
 def _end_result(printer: UpstreamPrinter, index: int) -> str:
-    """Return the name of a result, annotated with its sharding for users unless an operation does.
+    """Return the name of a result after annotating it with its sharding, unless a node of the program does.
 
-    An annotation for users leaves the producer free to have another sharding, for example a partial sum.
+    The annotation is for users: the producer may then compute another sharding, for example a partial sum.
     """
     module, value = printer.module, printer.module.graph.outputs[index]
     names = [printer.name(value)]

@@ -81,7 +81,7 @@ def write_pad(printer: UpstreamPrinter, node: Node) -> None:
 def padded(
     printer: UpstreamPrinter, name: str, source: TensorType, fill: str, low: Sequence[int], high: Sequence[int], interior: Sequence[int]
 ) -> tuple[str, TensorType]:  # fmt: skip
-    """Pad a tensor with the scalar `fill`, and return the name of the result and its type."""
+    """Add operations that pad the tensor `name` with the scalar `fill`. Returns the name and the type of the result."""
     if not any((*low, *high, *interior)):
         return name, source
     name, source, low, high = _cropped(printer, name, source, low, high, interior)
@@ -94,9 +94,8 @@ def _pad_text(
     printer: UpstreamPrinter, name: str, source: TensorType, fill: str, kind: TensorType, low: Sequence[int], high: Sequence[int],
     interior: Sequence[int],
 ) -> str:  # fmt: skip
-    """Return a `tensor.pad`.
-
-    With interior padding, return a strided `tensor.insert_slice` into a filled tensor instead.
+    """Return the text of a `tensor.pad`, or, with interior padding, of a strided `tensor.insert_slice` into a filled
+    tensor.
     """
     types = f"{tensor_text(source)} to {tensor_text(kind)}"
     if any(interior):
@@ -116,7 +115,10 @@ def _pad_text(
 def _cropped(
     printer: UpstreamPrinter, name: str, source: TensorType, low: Sequence[int], high: Sequence[int], interior: Sequence[int]
 ) -> tuple[str, TensorType, list[int], list[int]]:  # fmt: skip
-    """Slice off the elements that negative padding removes. Returns the slice, its type and the nonnegative padding."""
+    """Add a slice that removes the elements which negative padding cuts off.
+
+    Returns the name and type of the slice, and the low and high padding that remain.
+    """
     low, high = list(low), list(high)
     start, size = [0] * len(low), list(source.sizes)
     for dim, step in enumerate(interior):
@@ -142,7 +144,7 @@ def write_reverse(printer: UpstreamPrinter, node: Node) -> None:
 
 
 def reversed_text(printer: UpstreamPrinter, name: str, kind: TensorType, dims: Sequence[int], out: str) -> str:
-    """Return a `linalg.generic` that copies a tensor with `dims` reversed."""
+    """Return the text of a `linalg.generic` that copies a tensor into `out` with the dims `dims` reversed."""
     expressions = [f"{kind.sizes[d] - 1} - d{d}" if d in dims else d for d in range(kind.rank)]
     maps = [affine_map(kind.rank, expressions), affine_map(kind.rank, range(kind.rank))]
 
@@ -155,7 +157,7 @@ def reversed_text(printer: UpstreamPrinter, name: str, kind: TensorType, dims: S
 def _slice_starts(
     printer: UpstreamPrinter, values: Sequence[Value], whole: TensorType, sizes: Sequence[int]
 ) -> list[str]:
-    """Return the start indices of a slice, clamped as in StableHLO so that the slice is in bounds."""
+    """Return the names of the start indices of a slice, clamped as in StableHLO, so that the slice is in bounds."""
     starts: list[str] = []
     for value, size, slice_size in zip(values, whole.sizes, sizes, strict=True):
         if size == slice_size:

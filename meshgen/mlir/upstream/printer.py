@@ -1,6 +1,7 @@
 """Printer of one program in upstream's dialects.
 
-The writer of an op adds the lines of a node. After propagation every operand and result of a node is annotated with its
+One function per op adds the lines for a node. After propagation, every operand and result of a node is annotated with
+its
 sharding, as in the output of `mlir-opt --sharding-propagation`:
 
     %0 = shard.shard %x to %rows annotate_for_users : tensor<8x16xf32>
@@ -31,7 +32,8 @@ from meshgen.mlir.upstream.scalar_operands import scalar_constants
 from meshgen.ops.precision import TF32, TF32X3, multiplied_as
 from meshgen.spec import Sharding
 
-PLANNED = ("propagate", "materialize", "optimize")  # Stages at which shardings are decided and types are global.
+# Stages at which propagation has chosen shardings and types are still global
+PLANNED = ("propagate", "materialize", "optimize")
 _SLICES = ("slice", "dynamic_slice", "dynamic_update_slice", "pad")
 _HINT = "print it without --dialect upstream; --skip PASS leaves out a pass that forms such operations, for example form-attention"
 
@@ -39,7 +41,7 @@ Write = Callable[["UpstreamPrinter", Node], None]
 
 
 class UpstreamPrinter(TextPrinter):
-    """A printer that adds line after line, and collects the nodes that cannot be expressed in `faults`."""
+    """A printer that collects the lines of a function, and a fault for each node that cannot be expressed."""
 
     def __init__(self, module: Module, writers: Mapping[str, Write]) -> None:
         super().__init__(module, Dialect(), None, 1)
@@ -57,13 +59,13 @@ class UpstreamPrinter(TextPrinter):
         self._lines.append(line)
 
     def temporary(self, text: str) -> str:
-        """Add the operation `text` and return the name of its result."""
+        """Add a line with the operation `text`, and return the name of its result."""
         name = f"%{self.new_name('')}"
         self.emit(f"{name} = {text}")
         return name
 
     def scope(self, write: Callable[[], None]) -> str:
-        """Return the region `{...}` with the lines that `write` adds."""
+        """Return the text of a region `{...}` that contains the lines which `write` adds."""
         outer = self._lines, self._handles, self.newline
         self._lines, self._handles, self.newline = [], dict(self._handles), f"{self.newline}  "
         write()
@@ -72,7 +74,7 @@ class UpstreamPrinter(TextPrinter):
         return f"{{{text}{self.newline}}}"
 
     def write(self, node: Node) -> None:
-        """Add the lines of a node, or collect a fault if the node cannot be expressed."""
+        """Add the lines for a node, or a fault if it cannot be expressed."""
         if not self.guarded(f"'{node.op}'", node.loc, lambda: self._write(node)):
             for value in node.results:
                 self.define(value)
@@ -81,14 +83,14 @@ class UpstreamPrinter(TextPrinter):
         if node.op not in self._writers:
             raise Inexpressible(NO_OPERATION)
         with self.over(self.mesh_of_node(node)):
-            # Upstream rejects slices of tensors without elements.
+            # Upstream rejects slices without elements, so print an empty tensor instead.
             if node.op in _SLICES and 0 in node.result.type.shape:
                 self.assign(node, f"tensor.empty() : {self.type(node.result)}")
             else:
                 self._writers[node.op](self, node)
 
     def guarded(self, what: str, loc: Location | None, write: Callable[[], None]) -> bool:
-        """Call `write` and return whether it succeeded. Collects a fault if it raises Inexpressible."""
+        """Call `write`. If it raises Inexpressible, record a fault about `what` at `loc`. Returns whether it succeeded."""
         try:
             write()
         except Inexpressible as reason:
@@ -102,7 +104,7 @@ class UpstreamPrinter(TextPrinter):
             if node.op != "constant" or node.result not in self._scalar_constants:
                 self.write(node)
 
-    # Operands and results.
+    # Operands and results of nodes.
 
     def type(self, value: Value) -> str:
         return tensor_text(signless(value.type))
@@ -111,7 +113,9 @@ class UpstreamPrinter(TextPrinter):
         return [self.type(value) for value in values]
 
     def operand(self, node: Node, number: int) -> str:
-        """Return the name of operand `number`, annotated with its sharding for this node if shardings are decided."""
+        """Return the name of operand `number`. After propagation, it is first annotated with the sharding that the node
+        needs.
+        """
         value = node.operands[number]
         if not self.is_planned or node.sharding is None:
             return self.name(value)
@@ -121,13 +125,15 @@ class UpstreamPrinter(TextPrinter):
         return self.shard(self.name(value), signless(value.type), sharding, for_users=True)
 
     def alias(self, node: Node, name: str) -> None:
-        """Let the result of a node share the name of an existing value, annotated if shardings are decided."""
+        """Give the result of a node the name of an existing value. After propagation, it is first annotated with its
+        sharding.
+        """
         if self.is_planned and node.sharding is not None and node.sharding.results != node.sharding.operands[:1]:
             name = self.shard(name, signless(node.result.type), node.sharding.results[0], for_users=True)
         self.share_name(node.result, name)
 
     def assign(self, node: Node, text: str) -> None:
-        """Add an operation and bind its results to those of the node, annotated if shardings are decided."""
+        """Add the operation `text` as the definition of the node's results. After propagation, these are annotated."""
         if not self.is_planned or node.sharding is None:
             self.emit(f"{', '.join(self.define(value) for value in node.results)} = {text}")
             return
@@ -137,18 +143,25 @@ class UpstreamPrinter(TextPrinter):
             self.share_name(value, self.shard(name, signless(value.type), sharding, value.name))
 
     def empty(self, node: Node, kind: TensorType | None = None) -> str:
-        """Return the name of an uninitialized destination tensor for a result of the node."""
+        """Return the name of an uninitialized tensor, the destination of a result of the node.
+
+        Its type is `kind`, by default that of the first result.
+        """
         kind = kind or signless(node.results[0].type)
         if None in kind.shape:
             raise Inexpressible(OPEN_SIZES)
         return self._destination(node, kind, self.temporary(f"tensor.empty() : {tensor_text(kind)}"))
 
     def filled(self, node: Node, number: str, kind: TensorType) -> str:
-        """Return the name of a destination tensor for a result of the node, filled with the scalar `number`."""
+        """Return the name of a tensor of type `kind` filled with the scalar `number`, the destination of a result of
+        the node.
+        """
         return self._destination(node, kind, self.temporary(fill_text(number, self.empty(node, kind), kind)))
 
     def _destination(self, node: Node, kind: TensorType, name: str) -> str:
-        """Return the name of a destination, annotated with the sharding of the result if it has the result's shape."""
+        """Return the name of a destination tensor. After propagation, if it has the result's shape, it is annotated
+        like the result.
+        """
         if not self.is_planned or node.sharding is None or kind.shape != node.results[0].type.shape:
             return name
         sharding = node.sharding.results[0]
@@ -157,19 +170,19 @@ class UpstreamPrinter(TextPrinter):
     # Scalars.
 
     def number(self, value: object, dtype: str) -> str:
-        """Return the name of a constant scalar."""
+        """Add a constant scalar and return its name."""
         kind, array = signless_array(np.asarray(value).astype(DTYPES[dtype]), TensorType((), dtype))
         text = element_text(array[()], kind.dtype)
         return self.temporary(f"arith.constant {text}" + ("" if dtype == "i1" else f" : {element(dtype)}"))
 
     def scalar(self, value: Value) -> str:
-        """Return the name of a scalar, the element of the 0-d tensor `value`."""
+        """Return the name of the element of the 0-d tensor `value`, as a scalar."""
         if (node := self._constants.get(value)) is not None:
             return self.number(node.attrs.value, value.type.dtype)
         return self.temporary(f"tensor.extract {self.name(value)}[] : {self.type(value)}")
 
     def index(self, value: Value) -> str:
-        """Return the name of an index, cast from the element of the 0-d tensor `value`."""
+        """Return the name of the element of the 0-d tensor `value`, cast to an index."""
         cast = "index_castui" if value.type.dtype.startswith("ui") else "index_cast"
         return self.temporary(f"arith.{cast} {self.scalar(value)} : {element(value.type.dtype)} to index")
 
@@ -179,7 +192,10 @@ class UpstreamPrinter(TextPrinter):
         self, name: str, kind: TensorType, sharding: Sharding, result: str = "", *, for_users: bool = False,
         attributes: Mapping[str, str] | None = None,
     ) -> str:  # fmt: skip
-        """Annotate the value `name` and return the name of the annotated value. Unreduced axes are omitted."""
+        """Add an annotation of the value `name`, and return the name of the annotated value.
+
+        Axes along which the value is unreduced are omitted, since upstream's annotations cannot state them.
+        """
         sharding = replace(sharding, partial=())
         mesh = self.mesh_of(sharding)
         if has_parts(sharding.used_axes, mesh):
@@ -199,8 +215,7 @@ class UpstreamPrinter(TextPrinter):
     def discardable(self, node: Node) -> str:
         """Return ` {...}` with attributes that upstream ignores.
 
-        These are the mesh axes that the user chose for the loops, and the precision of a GEMM or convolution if it is
-        reduced.
+        These are the user's option (the mesh axes of each loop), and a reduced precision of a GEMM or convolution.
         """
         attributes: dict[str, str] = {}
         if node.option is not None and not self.is_planned:

@@ -13,7 +13,7 @@ from meshgen.mlir.upstream.printer import UpstreamPrinter, Write
 
 
 def reshaped(printer: UpstreamPrinter, name: str, source: TensorType, target: TensorType) -> str:
-    """Reshape a tensor by up to two operations of tensor, and return the name of the result."""
+    """Add operations that reshape the tensor `name` from type `source` to `target`. Returns the name of the result."""
     for text, kind in reshape_steps(source, target):
         name = printer.temporary(text.format(name))
         source = kind
@@ -21,9 +21,9 @@ def reshaped(printer: UpstreamPrinter, name: str, source: TensorType, target: Te
 
 
 def reshape_steps(source: TensorType, target: TensorType) -> list[tuple[str, TensorType]]:
-    """Return the texts and result types of the operations that collapse dims and then expand them.
+    """Return up to two operations that reshape: one that collapses dims, and one that expands dims.
 
-    Each text has `{}` in place of its operand.
+    Each is a text that has `{}` in place of its operand, and its result type.
     """
     if None in source.shape or None in target.shape:
         raise Inexpressible(OPEN_SIZES)
@@ -42,7 +42,8 @@ def reshape_steps(source: TensorType, target: TensorType) -> list[tuple[str, Ten
 
 
 def _common_groups(source: Sequence[int], target: Sequence[int]) -> tuple[list[list[int]], list[list[int]]]:
-    """Partition the dims of two shapes into the same number of groups, so that corresponding groups have the same size.
+    """Partition the dims of two shapes into equally many groups, so that groups at the same position have the same
+    size.
 
     Returns no groups if one shape has no dims.
     """
@@ -54,7 +55,7 @@ def _common_groups(source: Sequence[int], target: Sequence[int]) -> tuple[list[l
     after: list[list[int]] = []
     i = j = 0
     while i < len(source) or j < len(target):
-        if before and (i == len(source) or j == len(target)):  # The remaining dims have size 1.
+        if before and (i == len(source) or j == len(target)):  # All dims that remain have size 1.
             before[-1] += range(i, len(source))
             after[-1] += range(j, len(target))
             break

@@ -1,4 +1,4 @@
-"""Operands that upstream's operations take as scalars."""
+"""Find the 0-d tensors that upstream's operations take as scalars."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _FIRST_SCALAR = {"reduce": 1, "pad": 1, "broadcast_in_dim": 0, "dynamic_slice": 
 
 
 def is_scalar_operand(node: Node, number: int) -> bool:
-    """Whether upstream's operation has a scalar where operand `number` of the node is a 0-d tensor."""
+    """Whether upstream's form of `node` takes a scalar as operand `number`, which is a 0-d tensor in the node."""
     if node.operands[number].type.rank:
         return False
     if node.op in ("select", "clamp"):
@@ -24,7 +24,7 @@ def is_scalar_operand(node: Node, number: int) -> bool:
 
 
 def scalar_constants(graph: Graph, constants: Mapping[Value, Node]) -> set[Value]:
-    """Return the 0-d constants that are used only as scalars."""
+    """Return the 0-d constants of a graph that all their users take as scalars."""
     tensor_uses = {value for nested in flow_graphs(graph) for value in nested.outputs}
     for nested in flow_graphs(graph):
         for node in nested.nodes:

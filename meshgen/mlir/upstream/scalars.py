@@ -35,9 +35,9 @@ _FLOAT_ORDER = {"EQ": "oeq", "NE": "une", "LT": "olt", "LE": "ole", "GT": "ogt",
 
 
 def plain_operation(op: str, dtype: str) -> str:
-    """Return the single operation of arith or math for an element-wise op on an element type.
+    """Return the name of the operation of arith or math for an element-wise op on elements of type `dtype`.
 
-    Returns an empty string if several operations are needed or LLVM 22 has none.
+    Returns "" if several operations are needed, or if LLVM 22 has none.
     """
     if is_float(dtype):
         return _FLOAT.get(op, "")
@@ -46,9 +46,9 @@ def plain_operation(op: str, dtype: str) -> str:
 
 
 def write_scalar(printer: UpstreamPrinter, node: Node, operands: Sequence[str]) -> str:
-    """Add the scalar operations of an element-wise node and return the name of the result.
+    """Add operations that compute an element-wise node on the scalars `operands`. Returns the name of the result.
 
-    Raises Inexpressible if arith and math have no such operation.
+    Raises Inexpressible if arith and math lack such an operation.
     """
     dtype = node.operands[0].type.dtype if node.operands else node.result.type.dtype
     if plain := plain_operation(node.op, dtype):
@@ -102,9 +102,9 @@ def _is_finite(printer: UpstreamPrinter, node: Node, operands: Sequence[str]) ->
 
 
 def _sign(printer: UpstreamPrinter, node: Node, operands: Sequence[str]) -> str:
-    """Add the sign of a scalar and return its name.
+    """Add operations that compute the sign of a scalar. Returns the name of the result.
 
-    A float becomes 1 or -1, but zero and NaN stay. An integer is clamped to [-1, 1].
+    Positive floats become 1 and negative ones -1; zero and NaN are unchanged. An integer is clamped to [-1, 1].
     """
     dtype, (value,) = node.result.type.dtype, operands
     if not is_float(dtype):
@@ -124,7 +124,7 @@ def _convert(printer: UpstreamPrinter, node: Node, operands: Sequence[str]) -> s
 
 
 def convert_scalar(printer: UpstreamPrinter, value: str, source: str, target: str) -> str:
-    """Add the conversion of a scalar to another element type.
+    """Add operations that convert a scalar from type `source` to type `target`. Returns the name of the result.
 
     As in StableHLO, a conversion to a boolean tests for nonzero.
     """
@@ -136,14 +136,14 @@ def convert_scalar(printer: UpstreamPrinter, value: str, source: str, target: st
         word = "cmpf une" if is_float(source) else "cmpi ne"
         return printer.temporary(f"arith.{word}, {value}, {zero} : {before}")
     word = _cast_word(source, target)
-    if not word:  # equal widths are converted through f32
+    if not word:  # Between two float types of the same width, convert through f32.
         wide = printer.temporary(f"arith.extf {value} : {before} to f32")
         return printer.temporary(f"arith.truncf {wide} : f32 to {after}")
     return printer.temporary(f"arith.{word} {value} : {before} to {after}")
 
 
 def _cast_word(source: str, target: str) -> str:
-    """Return the name of the conversion between two element types, or an empty string between floats of equal width."""
+    """Return the name of the operation that converts between two types, or "" for two float types of the same width."""
     sign = "u" if source == "i1" or source.startswith("ui") else "s"
     if is_float(source) != is_float(target):
         return f"{sign}itofp" if is_float(target) else f"fpto{'u' if target.startswith('ui') else 's'}i"
@@ -154,7 +154,7 @@ def _cast_word(source: str, target: str) -> str:
 
 
 def bit_width(dtype: str) -> int:
-    """Return the number of bits of an element, for example 8 for `f8E4M3FN`."""
+    """Return the number of bits of a type, for example 8 for `f8E4M3FN`."""
     return int(re.findall(r"\d+", dtype)[0])
 
 

@@ -1,4 +1,4 @@
-"""Print annotations, collectives and device queries as operations of the shard dialect."""
+"""Print annotations and collectives as operations of the shard dialect."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from meshgen.mlir.upstream.movement import padded
 from meshgen.mlir.upstream.printer import UpstreamPrinter, Write
 
 UPSTREAM = [node_of(each.name) for each in (*COLLECTIVES, *ROOTED, SHIFT) if each.name.startswith("shard.")]
-# By collective: the attribute with the dim that is split, and the attribute with the dim along which tiles are
-# concatenated.
+# Collectives that split a dim -> node attribute with that dim. The next table does so for dims along which they
+# concatenate tiles.
 _CUT = {"all_slice": "dim", "reduce_scatter": "dim", "all_to_all": "split_dim"}
 _CONCATENATED = {"all_gather": "dim", "all_to_all": "concat_dim"}
 
 
 def write_annotate(printer: UpstreamPrinter, node: Node) -> None:
-    """Write the user's annotation. After propagation it is a change of sharding."""
+    """Print the user's annotation. After propagation, print the change of sharding that the node stands for."""
     attrs = node.attrs
     if attrs.sharding.partial:
         raise Inexpressible(PARTIAL_SUMS)
@@ -46,13 +46,13 @@ def write_annotate(printer: UpstreamPrinter, node: Node) -> None:
 
 
 def attributes_of_annotation(required: bool, open_dims: Sequence[bool]) -> dict[str, str]:
-    """Return the attributes for an annotation that is a hint, or that has open dims."""
+    """Return the attributes of an annotation: `required` if it is a hint, and `open_dims` if it has open dims."""
     attributes: dict[str, str] = {} if required else {"required": "false"}
     return attributes | ({"open_dims": flags(open_dims)} if open_dims else {})
 
 
 def write_reshard(printer: UpstreamPrinter, node: Node) -> None:
-    """Write a collective between two shardings of a global value as an annotation for users."""
+    """Print a collective of a program on global types, which changes a sharding, as an annotation for users."""
     (value,), name = node.operands, printer.name(node.operands[0])
     source, target = typed([value, node.result])
     if target.partial:
@@ -63,7 +63,7 @@ def write_reshard(printer: UpstreamPrinter, node: Node) -> None:
 
 
 def write_collective(printer: UpstreamPrinter, node: Node) -> None:
-    """Write a collective of a per-device program, with tiles of equal size."""
+    """Print a collective of a per-device program. All tiles are made equally large, as upstream requires."""
     if printer.is_planned:
         write_reshard(printer, node)
         return
@@ -88,9 +88,11 @@ def write_collective(printer: UpstreamPrinter, node: Node) -> None:
 
 
 def _even_tiles(printer: UpstreamPrinter, node: Node) -> tuple[str, TensorType, TensorType]:
-    """Return the name of the operand, its type and the type of the result, with all tiles of equal size.
+    """Return the name and type of the operand, and the type of the result, if all tiles are made equally large.
 
-    The operand is padded if its last tile would be smaller. A concatenated result contains the padding of its tiles.
+    An operand that is split into tiles is padded if its last tile would be smaller. A result that consists of tiles
+    contains
+    their padding.
     """
     name = printer.name(node.operands[0])
     before, after = signless(node.operands[0].type), signless(node.result.type)
@@ -115,7 +117,7 @@ def _even_tiles(printer: UpstreamPrinter, node: Node) -> tuple[str, TensorType, 
 
 
 def write_update_halo(printer: UpstreamPrinter, node: Node) -> None:
-    """Write the exchange of a halo, for which a tile has room. All tiles must have the same size."""
+    """Print a halo exchange. The tiles must have the same size, which includes room for the halo."""
     if printer.is_planned:
         write_reshard(printer, node)
         return

@@ -15,22 +15,22 @@ from meshgen.mlir.upstream.reshape import reshaped
 from meshgen.mlir.upstream.scalars import bit_width, convert_scalar, plain_operation, write_scalar
 
 _NAMES = {"[[0, 2], [2, 1], [0, 1]]": "matmul", "[[0, 1, 3], [0, 3, 2], [0, 1, 2]]": "batch_matmul"}
-"""Names of matmuls in linalg, by the loops that index the operands and the result."""
+"""Loops that index the dims of left operand, right operand and result -> name of the matmul in linalg."""
 
 
 def affine_map(loops: int, results: Iterable[str | int]) -> str:
-    """Return an affine map, such as `affine_map<(d0, d1) -> (d1)>`.
+    """Return the text of an affine map of `loops` loops, such as `affine_map<(d0, d1) -> (d1)>`.
 
-    Each result is the number of a loop or an expression.
+    Each result is the number of a loop, or the text of an expression.
     """
     dims = ", ".join(f"d{loop}" for loop in range(loops))
     return f"affine_map<({dims}) -> ({', '.join(f'd{result}' if isinstance(result, int) else result for result in results)})>"
 
 
 def write_dot(printer: UpstreamPrinter, node: Node) -> None:
-    """Write a matmul by its name in linalg, and any other dot as `linalg.contract`.
+    """Print a dot as a named matmul of linalg if it is one, else as `linalg.contract`.
 
-    The loops are batch dims, rows, columns and contracted dims.
+    Its loops are the batch dims, the rows, the columns and the contracted dims, in this order.
     """
     attrs, (left, right) = node.attrs, (value.type for value in node.operands)
     dtype = node.result.type.dtype
@@ -64,7 +64,7 @@ def write_dot(printer: UpstreamPrinter, node: Node) -> None:
 def _outer_product(
     printer: UpstreamPrinter, node: Node, maps: Sequence[str], operands: Sequence[tuple[str, TensorType]]
 ) -> str:
-    """Return an outer product as a `linalg.generic`, since `linalg.contract` requires a contracted dim."""
+    """Return the text of a `linalg.generic` for a dot without contracted dims, which `linalg.contract` rejects."""
 
     def body(names: list[str]) -> None:
         printer.emit(f"linalg.yield {product(printer, node, names)} : {element(node.result.type.dtype)}")
@@ -73,7 +73,9 @@ def _outer_product(
 
 
 def product(printer: UpstreamPrinter, node: Node, factors: Sequence[str]) -> str:
-    """Add the multiplication of two scalars in the element type of the result, and return its name."""
+    """Add operations that multiply two scalars in the element type of the node's result. Returns the name of the
+    product.
+    """
     dtype = node.result.type.dtype
     converted = [
         convert_scalar(printer, x, value.type.dtype, dtype) for x, value in zip(factors, node.operands, strict=False)
@@ -85,9 +87,9 @@ def generic_text(
     printer: UpstreamPrinter, maps: Sequence[str], loops: Sequence[str], operands: Sequence[tuple[str, TensorType]],
     body: Callable[[list[str]], None], attributes: str = "",
 ) -> str:  # fmt: skip
-    """Return a `linalg.generic` whose last operand is the output.
+    """Return the text of a `linalg.generic`. The last of `operands` is the output.
 
-    `body` adds the lines of the body, given the names of one element of each operand.
+    `body` adds the lines of the body: it takes the names of the block arguments, one element per operand.
     """
     names = [f"%{printer.new_name('')}" for _ in operands]
 
@@ -122,7 +124,7 @@ def write_reduce(printer: UpstreamPrinter, node: Node) -> None:
 
 
 def write_reduce_region(printer: UpstreamPrinter, node: Node) -> None:
-    """Write a joint reduction. The node's region has accumulators before elements, but linalg's region has them after."""
+    """Print a joint reduction. In the node's region the accumulators precede the elements; in linalg they follow them."""
     count = len(node.results)
     sources = [printer.operand(node, number) for number in range(count)]
     inits = [
@@ -141,7 +143,10 @@ def write_reduce_region(printer: UpstreamPrinter, node: Node) -> None:
 
 
 def write_scalars(printer: UpstreamPrinter, region: Graph, names: dict[Value, str]) -> None:
-    """Add the scalar operations of a region on 0-d tensors, and a `linalg.yield` of its outputs."""
+    """Add the operations of a region as operations on scalars, and a `linalg.yield` of its outputs.
+
+    `names` has the names of the region's inputs.
+    """
     for node in region.nodes:
         names[node.result] = write_scalar(printer, node, [names[value] for value in node.operands])
     kinds = [element(value.type.dtype) for value in region.outputs]
@@ -149,7 +154,10 @@ def write_scalars(printer: UpstreamPrinter, region: Graph, names: dict[Value, st
 
 
 def write_broadcast(printer: UpstreamPrinter, node: Node) -> None:
-    """Write a fill for a 0-d operand, else a `linalg.broadcast` of the dims that keep their size, in order."""
+    """Print a broadcast: a `linalg.fill` if the operand is 0-d, else a `linalg.broadcast`.
+
+    Dims of size 1 that are expanded are dropped before, and the remaining dims are transposed into ascending order.
+    """
     source, kind, dims = signless(node.operands[0].type), signless(node.result.type), list(node.attrs.dims)
     if not source.rank:
         number = printer.scalar(node.operands[0])

@@ -1,7 +1,8 @@
 """Print convolutions and window reductions as `linalg.generic` over the loops of the result and of the window.
 
-The image is padded first. It is indexed by `stride * d + dilation * k`, where d is a loop of the result and k a loop of
-the window:
+The image is padded first. The index of a spatial dim of the image is `stride * d + dilation * k`, where d is a loop of
+the
+result and k a loop of the window:
 
     affine_map<(d0, d1, d2) -> (d0, d1 * 2 + d2)>
 """
@@ -20,11 +21,13 @@ from meshgen.mlir.upstream.reshape import reshape_steps, reshaped
 from meshgen.mlir.upstream.scalars import bit_width, plain_operation
 from meshgen.mlir.upstream.structured import affine_map, generic_text, product, write_scalars
 
-Index = int | str  # the number of a loop, or an affine expression
+Index = int | str  # the number of a loop, or the text of an affine expression
 
 
 def _read_at(outer: int, stride: int, inner: int, dilation: int) -> str:
-    """Return the affine expression that indexes the image, from a result loop and a window loop with their steps."""
+    """Return the text of the index into the image: `outer * stride + inner * dilation` for a result loop and a window
+    loop.
+    """
     steps = ((outer, stride), (inner, dilation))
     return " + ".join(f"d{loop}" if step == 1 else f"d{loop} * {step}" for loop, step in steps)
 
@@ -53,10 +56,11 @@ def write_reduce_window(printer: UpstreamPrinter, node: Node) -> None:
 
 
 def write_convolution(printer: UpstreamPrinter, node: Node) -> None:
-    """Write a convolution.
+    """Print a convolution.
 
-    Its parallel loops are the batch, the feature group if there are several, the output feature of the group and the
-    output position. Its reduction loops are the input feature of the group and the position in the window.
+    Its parallel loops are the batch, the feature group (if there are several), the output feature within the group, and
+    the
+    output position. Its reduction loops are the input feature within the group, and the position in the window.
     """
     attrs, kind = node.attrs, signless(node.result.type)
     image, kernel = (signless(value.type) for value in node.operands)
@@ -105,7 +109,9 @@ def write_convolution(printer: UpstreamPrinter, node: Node) -> None:
 
 
 def _padded_image(printer: UpstreamPrinter, node: Node, kind: TensorType) -> tuple[str, TensorType]:
-    """Return the name and the type of the image with its padding and, if it is dilated, zeros between its elements."""
+    """Add operations that pad the image and, if it is dilated, insert zeros between its elements. Returns its name and
+    type.
+    """
     attrs = node.attrs
     low, high, interior = ([0] * kind.rank for _ in range(3))
     for position, dim in enumerate(attrs.input_spatial):
@@ -123,7 +129,7 @@ def _in_order(roles: Mapping[int, Sequence[Index]]) -> list[Index]:
 
 
 def _opened(kind: TensorType, roles: Mapping[int, Sequence[Index]], groups: int) -> TensorType:
-    """Return the type with its feature dim split into groups and features per group."""
+    """Return the type `kind` with its feature dim split into feature group and feature within the group."""
     sizes: list[int] = []
     for dim, size in enumerate(kind.sizes):
         sizes += [size] if len(roles[dim]) == 1 else [groups, size // groups]

@@ -1,1 +1,1 @@
-"""Targets of StableHLO's custom calls."""
+"""Importers of StableHLO's custom calls, by target."""

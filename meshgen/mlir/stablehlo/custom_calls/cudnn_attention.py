@@ -38,10 +38,13 @@ Spread = tuple[Value, Names]
 
 @dataclass(frozen=True)
 class _Config:
-    """The backend configuration of an attention.
+    """The parts of the backend configuration of an attention call that meshgen uses.
 
     Attributes:
-        window: number of keys, up to its own position, that a query attends to; 0 means all keys.
+        scale: factor of the scores.
+        mask: name of cuDNN's mask type, such as CAUSAL.
+        window: number of keys that a query attends to, which end at its own position; 0 means all keys.
+        heads_first: whether the head dim precedes the row dim in the operands.
     """
 
     scale: float
@@ -77,12 +80,12 @@ def _config_of(operation: Operation) -> _Config:
 
 
 class _Call:
-    """An attention, or its gradient, over operands whose query heads are grouped by the key head that they share.
+    """The nodes of an attention call or its gradient. Query heads are grouped by the key head that they share.
 
     Args:
         first: queries, keys and values.
         bias: bias of the scores, or None.
-        lengths: lengths of the query sequences and of the key sequences.
+        lengths: lengths of the query sequences and of the key sequences, or nothing if all rows are valid.
     """
 
     def __init__(self, builder: Builder, config: _Config, first: Sequence[Value], bias: Value | None, lengths: Sequence[Value]) -> None:  # fmt: skip
@@ -104,13 +107,15 @@ class _Call:
         self.lengths = [self.spread(builder.convert(value, _LENGTH), ("b",)) for value in lengths]
 
     def order(self, names: str) -> Names:
-        """Return the factors of a query, key or value in the layout of the call. `names` are batch, row and width."""
+        """Return the factors of queries, keys or values in the order of the call's dims. `names` are batch, row and
+        width.
+        """
         heads = ("h", "g") if "t" in names else ("h",)
         batch, row, width = names
         return (batch, *heads, row, width) if self.config.heads_first else (batch, row, *heads, width)
 
     def spread(self, value: Value, names: Names) -> Spread:
-        """Return a value reshaped to its factors. Raises Refused if it has another shape."""
+        """Return `value` reshaped to one dim per factor in `names`. Raises Refused if it has an unexpected shape."""
         shape = tuple(self.sizes[f] for f in names)
         if value.type.shape != self._of_heads(names):
             raise Refused(
@@ -119,11 +124,11 @@ class _Call:
         return self.builder.shaped(value, shape), names
 
     def _of_heads(self, names: Names) -> tuple[int, ...]:
-        """Return the shape of a value with these factors in the call, where the heads are one dim."""
+        """Return the shape that a value with the factors `names` has in the call, where all heads form one dim."""
         return tuple(self.sizes[f] * (self.sizes["g"] if f == "h" and "g" in names else 1) for f in names if f != "g")
 
     def _bias(self, bias: Value) -> Spread:
-        """Return the bias without the dims along which it is broadcast to all scores."""
+        """Return the bias without the dims of size 1, along which it is broadcast."""
         full = self._of_heads(("b", "h", "g", "t", "s"))
         if bias.type.rank != 4 or any(
             size not in (1, full_size) for size, full_size in zip(bias.type.shape, full, strict=True)
@@ -138,11 +143,11 @@ class _Call:
         factors = tuple(f for dim_factors in varying for f in dim_factors)
         return self.builder.shaped(bias, [self.sizes[f] for f in factors]), factors
 
-    # ---- the region that computes scores
+    # ---- Regions that compute on single scores
 
     @property
     def elements(self) -> list[Spread]:
-        """The operands whose elements are arguments of the regions."""
+        """The operands of which the regions take one element per score: the bias and the lengths."""
         return [*([] if self.bias is None else [self.bias]), *self.lengths]
 
     @property
@@ -150,7 +155,9 @@ class _Call:
         return ("t", "s") if self.config.mask != "NO_MASK" or self.config.window else ()
 
     def region(self, count: int, write: Callable[[GraphBuilder, Sequence[Value]], Value]) -> Graph:
-        """Return a region with `count` float arguments, then the elements and the positions."""
+        """Return a region that takes `count` floats, one element of each of `elements`, and the positions of row and
+        key.
+        """
         kinds = [TensorType((), STATISTIC)] * count + [value.type.with_shape(()) for value, _ in self.elements]
         graph = Graph("region", [Value(kind) for kind in (*kinds, *([POSITION] * len(self.positions)))])
         graph.outputs = [write(GraphBuilder(graph, self.builder.loc), graph.inputs)]
@@ -183,7 +190,7 @@ class _Call:
     # ---- nodes
 
     def attention(self, results: Sequence[TensorType]) -> list[Value]:
-        """Return the result and the log-sum-exp of each row, with the heads in one dim."""
+        """Return the result of the attention and the log-sum-exp of each row, with all heads in one dim."""
         out, rows = ("b", "h", "g", "t", "e"), ("b", "h", "g", "t")
         operands = [self.queries, self.keys, self.values, *self.elements]
         return self._emit(FORWARD, operands, [out, rows], [results[0].dtype, STATISTIC], self._regions())
@@ -194,7 +201,7 @@ class _Call:
         Args:
             rows: log-sum-exp of each row.
             out: result of the attention.
-            change: gradient of the result.
+            change: gradient of the loss with respect to that result.
         """
         operands, regions = self._of_gradient(rows, out, change)
         query, key = self.queries[0].type.dtype, self.keys[0].type.dtype
@@ -256,7 +263,7 @@ def _backward(importer: Importer, operation: Operation, has_bias: bool) -> None:
 
 
 def _bind(importer: Importer, operation: Operation, values: Sequence[Value]) -> None:
-    """Bind the results, and an empty workspace. Raises Refused if their types differ."""
+    """Bind the results of the call to `values`, and its workspace to zeros. Raises Refused if a type differs."""
     for result, value in zip(operation.results, values, strict=False):
         kind = importer.type(result)
         if kind != value.type:

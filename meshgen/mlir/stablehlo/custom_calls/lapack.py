@@ -1,4 +1,4 @@
-"""Custom calls of matrix factorizations: LAPACK's, as JAX emits them on CPUs, and those of other platforms.
+"""Importers of custom calls for matrix factorizations: LAPACK's, which JAX emits on CPUs, and those of other platforms.
 
 Cholesky factorizations and triangular solves become operations of StableHLO, all others become a `lapack` node. The
 layouts that a call requests are ignored. Parts of a result that LAPACK leaves undefined are undefined here too.
@@ -30,7 +30,7 @@ _TRANSPOSES = {"N": "NO_TRANSPOSE", "T": "TRANSPOSE", "C": "ADJOINT"}
 
 
 def _options(operation: Operation) -> dict[str, str]:
-    """Return the options of a call. A letter is encoded as an 8-bit number."""
+    """Return the options of a call by name. An option that is an 8-bit integer is a letter."""
     options: dict[str, str] = {}
     for name, value in options_of(operation, "mhlo.backend_config").items():
         if not isinstance(value, builtin.IntegerAttr):
@@ -41,13 +41,16 @@ def _options(operation: Operation) -> dict[str, str]:
 
 
 def _triangle(operation: Operation) -> str:
-    """Return which triangle is read, "L" or "U": LAPACK's `uplo`, or the flag `lower` of CUDA's libraries."""
+    """Return which triangle of the matrix the call reads, "L" or "U".
+
+    LAPACK states it in the option `uplo`, and CUDA's libraries in the flag `lower`.
+    """
     options = options_of(operation, "mhlo.backend_config")
     return "LU"[not boolean_of(options["lower"])] if "lower" in options else _options(operation).get("uplo", "L")
 
 
 def _side(operation: Operation) -> dict[str, str]:
-    """Return LAPACK's options `side` and `trans`, also for JAX's flags that mean the same."""
+    """Return LAPACK's options `side` and `trans`. A call may state them by the flags `left` and `transpose` instead."""
     options = options_of(operation, "mhlo.backend_config")
     if "left" in options and "transpose" in options:
         return {"side": "RL"[boolean_of(options["left"])], "trans": "NT"[boolean_of(options["transpose"])]}
@@ -67,13 +70,18 @@ def _routine(name: str) -> Callable[[Importer, Operation], None]:
 
 
 def matrices_of(operation: Operation) -> Sequence[SSAValue]:
-    """Return the operands without the trailing result shapes that a call has if shapes are dynamic."""
+    """Return the operands that are matrices. In a program with dynamic shapes, the call also has its result shapes as
+    operands.
+    """
     shapes = integers(operation.attributes.get("indices_of_shape_operands"))
     return [operand for index, operand in enumerate(operation.operands) if index not in shapes]
 
 
 def _factorize(importer: Importer, operation: Operation, name: str, options: dict[str, str], count: int | None = None) -> list[Value]:  # fmt: skip
-    """Emit a routine, bind its first `count` results, by default all that the call has, and return all its results.
+    """Emit the `lapack` node of the routine `name`, and bind the first `count` results of the call, by default all of
+    them.
+
+    Returns all results of the routine.
 
     Raises:
         Refused: the operands or results do not fit the routine.
@@ -85,7 +93,8 @@ def _factorize(importer: Importer, operation: Operation, name: str, options: dic
     call_types = [importer.type(result) for result in results]
     types = ROUTINES[name].result_types([value.type for value in operands], options)
     if options.get("mode") == "N" and types and types[: len(call_types)] != call_types:
-        options = {**options, "vectors": "S"}  # the vectors are not computed, but the result has their shape
+        # The call needs no singular vectors, but its result types have room for them.
+        options = {**options, "vectors": "S"}
         types = ROUTINES[name].result_types([value.type for value in operands], options)
     if types is None or types[: len(call_types)] != call_types:
         operand_text, result_text = (
@@ -101,7 +110,9 @@ def _factorize(importer: Importer, operation: Operation, name: str, options: dic
 
 
 def _require_counts(importer: Importer, operation: Operation, operands: int, results: int) -> None:
-    """Raise Refused unless the call has these numbers of operands and results, and its first operand is a matrix."""
+    """Raise Refused unless the call has `operands` matrix operands and `results` results, and its first operand is a
+    matrix.
+    """
     counts = len(matrices_of(operation)), len(operation.results)
     if counts != (operands, results) or importer.type(operation.operands[0]).rank < 2:
         raise Refused("MG0104", f"needs {operands} matrix operands and {results} results")
@@ -110,8 +121,9 @@ def _require_counts(importer: Importer, operation: Operation, operands: int, res
 def _cholesky(importer: Importer, operation: Operation) -> None:
     """Import a Cholesky factorization.
 
-    The first result is the factor in one triangle, and the input in the other one. The second result is the number of
-    the first pivot that is not positive, counted from 1, or 0.
+    The first result has the factor in one triangle and the input in the other. The second result is 0, or the number of
+    the
+    first pivot that is not positive, counted from 1.
     """
     _require_counts(importer, operation, 1, 2)
     builder, (matrix,) = Builder(importer, operation), importer.values(matrices_of(operation))
@@ -130,7 +142,7 @@ def _cholesky(importer: Importer, operation: Operation) -> None:
 
 
 def _good_pivots(builder: Builder, factor: Value, diagonal: Value) -> Value:
-    """Return the number of diagonal elements that are not NaN."""
+    """Return how many elements on the diagonal of a Cholesky factor are not NaN."""
     is_number = builder.apply("and", builder.apply("compare", factor, factor, dtype="i1", direction="EQ", compare_type=""), diagonal)  # fmt: skip
     ones, rank = builder.convert(is_number, "i32"), factor.type.rank
     return builder.reduce("add", ones, (rank - 2, rank - 1))
@@ -149,7 +161,9 @@ def _solve(importer: Importer, operation: Operation) -> None:
 
 
 def _lu(importer: Importer, operation: Operation) -> None:
-    """Import an LU factorization in the form of TPUs: rows are numbered from 0, and the last result is the permutation."""
+    """Import an LU factorization in the form of TPUs: its pivots count rows from 0, and it also returns the
+    permutation.
+    """
     _require_counts(importer, operation, 1, 3)
     builder, pivots = Builder(importer, operation), _factorize(importer, operation, "getrf", {}, 1)[1]
     rows = builder.apply("subtract", pivots, builder.constant(1, pivots.type))
@@ -165,7 +179,7 @@ def _pivots_to_permutation(importer: Importer, operation: Operation) -> None:
 
 
 def _permutation(builder: Builder, rows: Value, kind: TensorType) -> Value:
-    """Return the permutation of rows after exchanging row i with row rows[i], for each i in order."""
+    """Return the permutation of rows that results if, for each i in order, row i is exchanged with row `rows[i]`."""
     positions = builder.emit("iota", [], kind, dim=kind.rank - 1)
     order, batch = positions, kind.sizes[:-1]
     for step in range(rows.type.sizes[-1]):
@@ -183,23 +197,22 @@ def _permutation(builder: Builder, rows: Value, kind: TensorType) -> Value:
 
 
 def _at(builder: Builder, values: Value, chosen: Value) -> Value:
-    """Return the one chosen element of each row, broadcast along the row."""
+    """Return the element that `chosen` selects in each row of `values`, broadcast along the row."""
     kind, dim = values.type, values.type.rank - 1
     masked = builder.select(chosen, values, builder.constant(0, kind))
     return builder.broadcast(builder.reduce("add", masked, (dim,)), kind.shape, range(dim))
 
 
 def _eigh(importer: Importer, operation: Operation) -> None:
-    """Import an eigendecomposition in the form of TPUs.
-
-    Its options begin with 0 for the upper triangle and with 1 for the lower.
+    """Import an eigendecomposition in the form of TPUs. Its options begin with "0" for the upper triangle, "1" for the
+    lower.
     """
     text = string_of(operation.properties.get("backend_config"))
     _factorize(importer, operation, "syevd", {"mode": "V", "uplo": "U" if text.startswith("0") else "L"})
 
 
 def _write(printer: TextPrinter, node: Node) -> str:
-    """Return the text of the call that JAX emits on CPUs."""
+    """Return the text of a `lapack` node as the custom call that JAX emits on CPUs."""
     routine, dtype = node.attrs.routine, node.operands[0].type.dtype
     if dtype.startswith("c"):
         routine = COMPLEX_NAMES.get(routine, routine)

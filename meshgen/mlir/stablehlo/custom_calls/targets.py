@@ -1,7 +1,8 @@
-"""Import StableHLO's custom calls, by target.
+"""The table of supported custom call targets, with their importers.
 
-Supported targets are CHLO functions in the spelling of older programs, hints to XLA's partitioner, LAPACK routines and
-operations that the user defined. Any other target is refused by name.
+Supported are CHLO functions in the spelling of older programs, hints to XLA's partitioner, LAPACK routines, and
+operations
+that the user defines with `@mg.op_rule`. Any other target is reported by its name.
 """
 
 from __future__ import annotations
@@ -29,14 +30,14 @@ Target = Callable[[Importer, Operation], None]
 
 
 def _pass_operands_through(importer: Importer, operation: Operation) -> None:
-    """Bind the results to the operands. A call that only inspects its operands has no results."""
+    """Bind the results of a call to its operands. If it has no results, it only inspects its operands and is dropped."""
     if operation.results and len(operation.operands) != len(operation.results):
         raise Refused("MG0104", "needs as many results as operands")
     importer.bind_results(operation, importer.values(operation.operands))
 
 
 def _import_older_sharding(importer: Importer, operation: Operation) -> None:
-    """Import a sharding annotation in XLA's older form."""
+    """Import `@Sharding`, a sharding annotation in XLA's older form."""
     if mhlo_sharding.NAME in operation.attributes and len(operation.operands) == len(operation.results) == 1:
         mhlo_sharding.constrain(importer, operation)
     else:
@@ -51,7 +52,7 @@ def _function_target(op: str) -> Target:
 
 
 def _shape_assertion(importer: Importer, operation: Operation) -> None:
-    """Import a check of sizes, which is made when the sizes are known."""
+    """Import a check of symbolic sizes, which is evaluated once the sizes are specified."""
     message = string_of(operation.attributes.get("error_message"))
     importer.convert(operation, "shape_assertion", {"message": message})
 
@@ -63,12 +64,16 @@ def _write_shape_assertion(printer: TextPrinter, node: Node) -> str:
 
 
 def _refuse_conversion(importer: Importer, operation: Operation) -> None:
-    """Refuse a conversion between global and local values (`mlir/sdy/gspmd.py`) with several operands or results."""
+    """Reject a conversion between global and local values that `mlir/sdy/gspmd.py` has not rewritten.
+
+    It has several operands or results.
+    """
     raise Refused("MG0104", "needs one operand and one result")
 
 
-# Hints about memory spaces and layouts, which have no effect here, and a callback that inspects a sharding during
-# compilation.
+# Targets that return their operands: hints about memory spaces and layouts, which have no effect here, and a callback
+# that
+# inspects a sharding during compilation.
 _IN_PLACE = ("annotate_device_placement", "MoveToHost", "MoveToDevice", "LayoutConstraint", "InspectSharding")
 
 TARGETS: dict[str, Target] = {
@@ -76,7 +81,8 @@ TARGETS: dict[str, Target] = {
     "Sharding": _import_older_sharding,
     **dict.fromkeys(("SPMDFullToShardShape", "SPMDShardToFullShape"), _refuse_conversion),
     **dict.fromkeys(_IN_PLACE, _pass_operands_through),
-    "xla.sdy.FuncResultSharding": _pass_operands_through,  # its own `sdy.sharding` states the sharding of the result
+    # The attribute `sdy.sharding` of the call annotates its result.
+    "xla.sdy.FuncResultSharding": _pass_operands_through,
     "stablehlo.dynamic_reduce_window": called_reduce_window,
     **cudnn_attention.TARGETS,
     **top_k.TARGETS,
@@ -105,7 +111,7 @@ def _import_custom_call(importer: Importer, operation: Operation) -> None:
 
 
 def call_fault(target: str) -> tuple[str, str] | None:
-    """Return the error message and the hint for a custom call target, or None for a supported target."""
+    """Return the error message and the hint for an unsupported custom call target, or None for a supported target."""
     if target in USER_OPS or target in TARGETS:
         return None
     if _CALLBACK.search(target):
@@ -114,7 +120,7 @@ def call_fault(target: str) -> tuple[str, str] | None:
     return f"unknown custom_call target '@{target}'", _HINTS.get(target, hint).format(target)
 
 
-_CALLBACK = re.compile(r"python\w*_callback")  # JAX has one callback target per platform
+_CALLBACK = re.compile(r"python\w*_callback")  # The callback targets of JAX, one per platform
 _CALLBACK_HINT = (
     "leave out jax.debug.print, jax.debug.callback, pure_callback and io_callback, and checks of values at run time: "
     "for error_if of equinox, set EQX_ON_ERROR=nan before it is imported"
@@ -135,7 +141,7 @@ _LINALG_HINT = (
 
 
 def _inline(importer: Importer, operation: Operation, target: str) -> None:
-    """Inline the body of a user's operation."""
+    """Inline the body of the operation `target` that the user has defined."""
     operands = importer.values(operation.operands)
     try:
         body = USER_OPS[target]([value.type for value in operands])

@@ -1,4 +1,4 @@
-"""JAX's Threefry hash, which CUDA builds of JAX emit as a custom call."""
+"""Importer of the custom call for JAX's Threefry hash, which CUDA builds of JAX emit."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from meshgen.mlir.conversion import Importer, Refused
 
 
 def _threefry(importer: Importer, operation: Operation) -> None:
-    """Import the Threefry hash of two keys and two counters, which has two results."""
+    """Import the Threefry hash, which maps two key words and two counters to two random words."""
     if len(operation.operands) != 4 or len(operation.results) != 2:
         raise Refused("MG0104", "needs 4 operands and 2 results")
     b = Builder(importer, operation)

@@ -1,4 +1,4 @@
-"""Custom calls that return the k greatest or least elements along a dim."""
+"""Importers of custom calls that return the k greatest or least elements along a dim."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ def _top_k(importer: Importer, operation: Operation) -> None:
 
 
 def _approximate_top_k(importer: Importer, operation: Operation) -> None:
-    """Import an approximate top-k exactly, which meets any recall target. The comparator selects greatest or least."""
+    """Import an approximate top-k as an exact one, which achieves any requested recall.
+
+    The comparison in the function that it names selects the greatest or the least elements.
+    """
     options = options_of(operation, "mhlo.backend_config")
     order = _direction(operation)
     if order not in ("GT", "LT") or len(operation.operands) != 4 or len(operation.results) != 2:
@@ -31,7 +34,7 @@ def _approximate_top_k(importer: Importer, operation: Operation) -> None:
 
 
 def _direction(operation: Operation) -> str:
-    """Return the comparison direction of the first operation in the called function, or an empty string."""
+    """Return the comparison direction of the first operation in the function that a call names, or "" if it has none."""
     region = called_region(operation)
     first = region.block.first_op if region is not None else None
     direction = first.properties.get("comparison_direction") if first is not None else None
@@ -39,9 +42,11 @@ def _direction(operation: Operation) -> str:
 
 
 def _bind_top_k(builder: Builder, value: Value, dim: int, k: int, largest: bool) -> None:
-    """Bind the k greatest or least elements along `dim`, and their indices.
+    """Bind the results of a call: the k greatest elements along `dim`, or the least unless `largest`, and their
+    indices.
 
-    A `top_k` node returns the greatest along the last dim, so values are transposed, and negated for the least.
+    A `top_k` node returns the greatest elements along the last dim, so the operand is transposed, and negated for the
+    least.
     """
     rank = value.type.rank
     operation = builder.source
