@@ -76,8 +76,7 @@ class Lines:
         names.
 
         The copy shares the regions of the earlier operation and inherits its location. Returns None if no earlier line
-        has the
-        key, or if an operand is undefined or has another type than in the earlier line.
+        has the key, or if an operand is undefined or has another type than in the earlier line.
         """
         if (parsed := self._parsed_lines.get(line.key)) is None:
             return None
@@ -95,8 +94,7 @@ class Lines:
         """Cache `operation`, which was parsed from `line` and ends at text offset `end`.
 
         An operation is not cached if it ends elsewhere than the line, or if its operands are not exactly the values
-        that the
-        line names, in order.
+        that the line names, in order.
         """
         is_whole = end == line.next and not operation.successors and len(operation.results) == 1
         location = operation.location

@@ -28,8 +28,7 @@ class Refused(Exception):
     """Exception for an operation that cannot be converted, with the code, message and hint of the diagnostic.
 
     The importer of an operation raises it. `Importer` catches it, prefixes the message with the operation's name, and
-    binds
-    the results to placeholders, so that their users cause no follow-up faults.
+    binds the results to placeholders, so that their users cause no follow-up faults.
     """
 
     def __init__(self, code: str, message: str, hint: str = "") -> None:
@@ -45,8 +44,7 @@ class Importer:
     """Converter of the body of one function or region into `graph`.
 
     A region may use values that are defined outside of it. They become additional inputs of its graph, in order of
-    first
-    use, and `captures` lists them.
+    first use, and `captures` lists them.
     """
 
     def __init__(self, reading: Reading, graph: Graph, outer: Importer | None = None) -> None:
@@ -56,7 +54,7 @@ class Importer:
         self.captures: list[SSAValue] = []
         self.outer = outer
         self._values: dict[SSAValue, Value] = {}
-        self._taken: dict[SSAValue, Value] = {}
+        self._captured_inputs: dict[SSAValue, Value] = {}
 
     def value(self, ssa: SSAValue) -> Value:
         """Return the graph value of an SSA value. In a region, a value from outside becomes a new input of the graph."""
@@ -71,17 +69,19 @@ class Importer:
             return value
         outside = self.outer.value(ssa)
         self.captures.append(ssa)
-        inner = self._values[ssa] = self._taken[ssa] = Value(outside.type, outside.name, outside.sharding, outside.loc)
+        inner = self._values[ssa] = self._captured_inputs[ssa] = Value(
+            outside.type, outside.name, outside.sharding, outside.loc
+        )
         return inner
 
-    def taken(self, ssa: SSAValue) -> Value:
+    def captured_input(self, ssa: SSAValue) -> Value:
         """Return the region's input for the captured value `ssa`.
 
         Unlike `value`, it is not affected by an operation of the region that rebinds `ssa`, for example to an annotated
         value.
         """
         self.value(ssa)
-        return self._taken[ssa]
+        return self._captured_inputs[ssa]
 
     def values(self, ssa: Sequence[SSAValue]) -> list[Value]:
         return [self.value(value) for value in ssa]
@@ -160,7 +160,7 @@ class Importer:
             importer.body(block)
         captures = list(dict.fromkeys([*more, *(ssa for importer in inner for ssa in importer.captures)]))
         for importer in inner:
-            importer.graph.inputs += [importer.taken(ssa) for ssa in captures]
+            importer.graph.inputs += [importer.captured_input(ssa) for ssa in captures]
         return [importer.graph for importer in inner], captures
 
     def body(self, block: Block) -> None:

@@ -1,8 +1,7 @@
 """The dialect families that meshgen reads and prints, in lookup order. A family is a folder of `mlir/`.
 
 Upstream's tensor, loop and arithmetic dialects and the RFC's `mesh` are imported when the first text uses them.
-Programs
-from JAX do not use them, and defining their operations takes longer than reading a small program.
+Programs from JAX do not use them, and defining their operations takes longer than reading a small program.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ class Locations:
         self._scopes: dict[str, str] = {}  # name stack -> the user's scopes in it
 
     @staticmethod
-    def taken_out(text: str) -> tuple[str, Locations]:
+    def extract_aliases(text: str) -> tuple[str, Locations]:
         """Extract the location aliases, whose definitions MLIR prints after their uses.
 
         Returns the aliases, and the text with blanks in place of the definitions, so that offsets into the text stay
@@ -53,7 +53,7 @@ class Locations:
 
         return _ALIAS.sub(take, text) if "loc(" in text else text, Locations(aliases)
 
-    def place(self, text: str) -> Location | None:
+    def resolve(self, text: str) -> Location | None:
         """Return the file position of `text`, a location or alias, with the user's scopes around it.
 
         Returns None if the location has no file position.

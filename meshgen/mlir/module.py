@@ -73,7 +73,7 @@ def import_module(
     reading.share_devices(
         count, [dialects.whole_axes[op.name](reading, op) for op in several if op.name in dialects.whole_axes]
     )
-    functions = [each for each in top.ops if isinstance(each, func.FuncOp)]
+    functions = [function for function in top.ops if isinstance(function, func.FuncOp)]
     if not functions:
         refuse_without_function(next(iter(top.ops), top), reading)
     chosen = entry_of(functions, reading, entry)

@@ -142,7 +142,7 @@ class Count(NamedTuple):
             return rest == 0
         return rest >= self.least
 
-    def wanted(self, letters: Letters) -> str:
+    def expected_text(self, letters: Letters) -> str:
         """Return the expected count as text for an error message, such as "1 to 3"."""
         if any(letter not in letters for letter, _ in self.factors):
             return self.text
@@ -175,13 +175,13 @@ class Body(NamedTuple):
             return [] if self.repeat == "?" and not region.blocks else [f"region {index} must have a single block"]
         arguments, last = len(region.block.args), region.block.last_op
         if not self.takes.accepts(arguments, letters):
-            return [f"region {index} has {arguments} arguments instead of {self.takes.wanted(letters)}"]
+            return [f"region {index} has {arguments} arguments instead of {self.takes.expected_text(letters)}"]
         if self.gives is None:
             return []
         if last is None or not last.has_trait(IsTerminator):
             return [f"region {index} must end with a terminator"]
         if not self.gives.accepts(count := len(last.operands), letters):
-            return [f"region {index} yields {count} values instead of {self.gives.wanted(letters)}"]
+            return [f"region {index} yields {count} values instead of {self.gives.expected_text(letters)}"]
         return []
 
 
@@ -203,7 +203,7 @@ class Property(NamedTuple):
             return []
         entries, count = ("open entries", _open(attribute)) if "open" in self.kinds else ("entries", _length(attribute))
         if not self.length.accepts(count, letters):
-            return [f"{self.name} has {count} {entries} instead of {self.length.wanted(letters)}"]
+            return [f"{self.name} has {count} {entries} instead of {self.length.expected_text(letters)}"]
         return []
 
 
@@ -220,7 +220,7 @@ class Values(NamedTuple):
         if sum(sizes) != len(values) or len(sizes) != len(counts):
             return [f"operandSegmentSizes {list(sizes)} do not fit {len(values)} {self.what}"]
         faults = [
-            f"has {size} {self.what}{f' in segment {segment}' if len(sizes) > 1 else ''} instead of {count.wanted(letters)}"
+            f"has {size} {self.what}{f' in segment {segment}' if len(sizes) > 1 else ''} instead of {count.expected_text(letters)}"
             for segment, (size, count) in enumerate(zip(sizes, counts, strict=True))
             if not count.accepts(size, letters)
         ]

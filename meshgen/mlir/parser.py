@@ -45,7 +45,7 @@ class TextParser(Parser):
     """Parser of a module that records the location of each operation and argument, and the name of each value."""
 
     def __init__(self, context: Context, text: str, file: str) -> None:
-        text, self._locations = Locations.taken_out(text)
+        text, self._locations = Locations.extract_aliases(text)
         # An empty input, since the default lexer would read the first token of the text
         super().__init__(context, "", file)
         self._parser_state.lexer = TextLexer(Input(text, file))
@@ -75,9 +75,9 @@ class TextParser(Parser):
     def named_location(self, item: Operation | SSAValue) -> Location | None:
         """Return the location in the `loc(...)` of an operation or argument, or None if it has none."""
         if (alias := self._aliases.get(item)) is not None:
-            return self._locations.place(alias)
+            return self._locations.resolve(alias)
         location = item.location if isinstance(item, Operation | BlockArgument) else None
-        return self._locations.place(location.desc.data) if isinstance(location, NameLoc) else None
+        return self._locations.resolve(location.desc.data) if isinstance(location, NameLoc) else None
 
     def location_name(self, argument: BlockArgument) -> str:
         """Return the name in the `loc("x")` of an argument, or "" for other locations."""

@@ -135,8 +135,7 @@ def entries(parser: TextParser, value: Callable[[str], Attribute | None]) -> dic
     """Parse an optional attribute dictionary such as `{axis = 1 : i32, nan_mode = PROPAGATE, flag}`.
 
     The function `value` parses the value of an entry, given its name, if that is not in attribute syntax. It returns
-    None
-    for ordinary attributes.
+    None for ordinary attributes.
     """
     attributes: dict[str, Attribute] = {}
     if parser.parse_optional_punctuation("{") is None:

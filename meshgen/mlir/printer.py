@@ -28,8 +28,7 @@ class TextPrinter:
     """Prints the functions of a module. Values keep the names that they have in the graph.
 
     A name that the function already uses gets a suffix, and a numeric name becomes the next free number. If `resources`
-    is
-    not None, large constants are stored in it and the text refers to them.
+    is not None, large constants are stored in it and the text refers to them.
     """
 
     def __init__(self, module: Module, dialects: Dialect, resources: Resources | None, depth: int) -> None:

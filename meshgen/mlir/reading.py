@@ -170,7 +170,7 @@ class Reading:
         Args:
             partitions: the number of partitions that the program declares, or None.
             full_axes: pairs of a mesh and axes of it. The host's axes are split so that these are full axes of the
-            host.
+                host.
         """
         sizes = Counter(self.meshes[symbol].size for symbol in self.shardy)
         equally_large = {symbol for symbol in self.shardy if sizes[self.meshes[symbol].size] > 1}

@@ -57,11 +57,9 @@ def parse_text(
         entry: name of the function to compile; empty for @main or the only public one. Calls are inlined into it.
         is_written: whether a user wrote the text. If not, only operations with a `loc` have a location in diagnostics.
         called: returns the name of an input, given the name in the `loc` of its argument `%arg0`. If None, names in
-        `loc`
-            are ignored.
+            `loc` are ignored.
         is_global: whether the program is on global arrays even if it has collectives, in groups of one device, outside
-        of
-            manual computations.
+            of manual computations.
     Raises:
         UsageError: MG0001 for an unknown entry function.
         ProgramError: MG0102 for an empty text, MG0103 with all unsupported operations, MG0101 with line and caret for a

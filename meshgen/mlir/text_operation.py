@@ -86,7 +86,7 @@ class TextOperation(Operation):
         """Create an operation. Attributes that are named like a property become properties, since older texts have them
         there.
         """
-        names = {each.name for each in cls.signature.properties} - properties.keys()
+        names = {property.name for property in cls.signature.properties} - properties.keys()
         moved = {name: attribute for name, attribute in attributes.items() if name in names}
         rest = {name: attribute for name, attribute in attributes.items() if name not in names}
         return super().create(properties={**properties, **moved}, attributes=rest, **parts)

@@ -32,24 +32,24 @@ SCOPES = {
 
 @pytest.mark.parametrize("name", SCOPES)
 def test_scope_keeps_names_given_by_the_user(name: str) -> None:
-    _, locations = Locations.taken_out("")
-    assert locations.place(f'"{name}"("m.py":7:1)') == Location("m.py", 7, 1, SCOPES[name])
+    _, locations = Locations.extract_aliases("")
+    assert locations.resolve(f'"{name}"("m.py":7:1)') == Location("m.py", 7, 1, SCOPES[name])
 
 
 def test_location_alias_resolves_to_file_and_line() -> None:
-    text, locations = Locations.taken_out(f"module {{}}{ALIASES}")
+    text, locations = Locations.extract_aliases(f"module {{}}{ALIASES}")
     assert text.strip() == "module {}" and len(text) == len(f"module {{}}{ALIASES}")
-    assert locations.place("#loc4") == Location("/src/model.py", 31, 9, "layer_3/attn")
-    assert locations.place("#loc") is None and locations.place("#loc9") is None
+    assert locations.resolve("#loc4") == Location("/src/model.py", 31, 9, "layer_3/attn")
+    assert locations.resolve("#loc") is None and locations.resolve("#loc9") is None
 
 
 def test_cyclic_location_aliases_terminate() -> None:
-    _, locations = Locations.taken_out("#loc1 = loc(#loc2)\n#loc2 = loc(#loc1)\n")
-    assert locations.place("#loc1") is None
+    _, locations = Locations.extract_aliases("#loc1 = loc(#loc2)\n#loc2 = loc(#loc1)\n")
+    assert locations.resolve("#loc1") is None
 
 
 def test_argument_name_is_a_name_only_location() -> None:
-    _, locations = Locations.taken_out("")
+    _, locations = Locations.extract_aliases("")
     assert locations.name("\"params['w']\"") == "params['w']"
     assert locations.name('"a"("m.py":7:1)') == ""
 
@@ -76,7 +76,7 @@ CALLS = """
 
 
 def test_call_chain_resolves_to_innermost_user_line() -> None:
-    _, locations = Locations.taken_out(CALLS)
-    assert locations.place("#loc8") == Location("/home/me/model.py", 14, 28)
-    assert locations.place("#loc9") == Location("/home/me/main.py", 9, 1)
-    assert locations.place("#loc10") == Location("/env/lib/python3.11/site-packages/flax/linear.py", 422, 8)
+    _, locations = Locations.extract_aliases(CALLS)
+    assert locations.resolve("#loc8") == Location("/home/me/model.py", 14, 28)
+    assert locations.resolve("#loc9") == Location("/home/me/main.py", 9, 1)
+    assert locations.resolve("#loc10") == Location("/env/lib/python3.11/site-packages/flax/linear.py", 422, 8)

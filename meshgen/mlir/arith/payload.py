@@ -170,10 +170,10 @@ class Builder(GraphBuilder):
 
         Args:
             vector: the dim of `indices` that holds an index tuple. It equals the rank of `indices` if `dims` has one
-            entry.
+                entry.
             batch: batch dims of the table, which correspond to the first dims of `indices`.
             sizes: the slice size along each dim of the table; by default, slices have the full size of the remaining
-            dims.
+                dims.
         """
         collapsed = {*dims, *batch}
         slices = tuple(1 if d in collapsed else size for d, size in enumerate(sizes or table.type.sizes))

@@ -168,8 +168,8 @@ PART = merged(
         attributes=(ChloDirection, ChloType),
         importers={
             **all_computed("chlo", {name: compute for functions in _WRITTEN.values() for name, compute in functions.items()}),
-            **{each.name: computed(_broadcast_elementwise) for each in _BROADCASTS},
+            **{operation.name: computed(_broadcast_elementwise) for operation in _BROADCASTS},
         },
-        self_contained=tuple(each.name for each in _FUNCTIONS),
+        self_contained=tuple(operation.name for operation in _FUNCTIONS),
     ),
 )  # fmt: skip

@@ -1,6 +1,5 @@
 """Attributes of the module operation: its stage, whether its arguments are global arrays, and `Module` fields set by
-passes
-(`meshgen.chunks`, ...).
+passes (`meshgen.chunks`, ...).
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ class Body:
 
     Attributes:
         structure: the operation whose operands the block arguments are elements of; None if `computed` has all
-        arguments.
+            arguments.
         indices: loop -> value of its index, for loops that are executed sequentially.
         computed: SSA value -> its values over the loops that it depends on.
     """

@@ -39,7 +39,7 @@ class JointReduction:
         greater: whether the greater element wins.
         equal: whether the later of two equal elements wins.
         extreme: indices of the outputs that a `maximum` or `minimum` computes. Such an output is NaN if any element is
-        NaN.
+            NaN.
     """
 
     terms: tuple[SSAValue, ...]

@@ -87,7 +87,7 @@ def _folding_loop_body(structure: Structure, out_loops: Sequence[Loops], folded:
     outputs = [value for value in yielded if value is not None]
     if len(outputs) != len(yielded):
         return None, []
-    captures = [inner.taken(ssa) for ssa in inner.captures]
+    captures = [inner.captured_input(ssa) for ssa in inner.captures]
     inner.graph.inputs += captures
     next_iteration = builder.apply("add", iteration, builder.constant(1, INDEX))
     inner.graph.outputs = [next_iteration, *outputs, *operand_inputs, *captures]

@@ -1,9 +1,8 @@
 """Conversion of the operands of structured operations, read through indexing maps, into values over loops.
 
 A dim that one loop indexes becomes the dim of that loop. Strides, offsets and negative steps become slices and
-reversals.
-A linearized index (`4 * i + j` with j < 4) becomes a reshape, and a window (`i + k`) a concatenation of shifted slices.
-Other maps (`i mod 3`, a diagonal) become a gather at constant indices.
+reversals. A linearized index (`4 * i + j` with j < 4) becomes a reshape, and a window (`i + k`) a concatenation of
+shifted slices. Other maps (`i mod 3`, a diagonal) become a gather at constant indices.
 """
 
 from __future__ import annotations
@@ -252,8 +251,7 @@ def _expanded_window(
     """Expand a dim that a sum of loops indexes, such as `i + k`.
 
     Takes a slice along the longest loop for each combination of the other loop indices, and concatenates the slices.
-    Returns
-    the value and the loops of the new dims.
+    Returns the value and the loops of the new dims.
     """
     longest = max(line.loops, key=lambda loop: sizes[loop])
     other_loops = [loop for loop in line.loops if loop != longest]

@@ -177,8 +177,8 @@ PART = Dialect(
         **all_computed(
             "linalg", {"fill": _fill, "transpose": _transpose, "broadcast": _broadcast, "softmax": _softmax}
         ),
-        **{each.name: import_contraction for each in CONTRACTIONS},
-        **{each.name: import_convolution for each in WINDOWS},
-        **{each.name: import_elementwise for each in ELEMENTWISE},
+        **{operation.name: import_contraction for operation in CONTRACTIONS},
+        **{operation.name: import_convolution for operation in WINDOWS},
+        **{operation.name: import_elementwise for operation in ELEMENTWISE},
     },
 )

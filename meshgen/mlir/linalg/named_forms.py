@@ -1,8 +1,7 @@
 """Generic forms of linalg's named operations: their indexing maps, and their bodies as operations of arith and math.
 
 Maps are written with one letter per loop: `mk, kn -> mn`. In a convolution, the index into the image's spatial dim `h`
-is
-`stride * h + dilation * kh`, where `kh` is the loop of the kernel's dim `h`.
+is `stride * h + dilation * kh`, where `kh` is the loop of the kernel's dim `h`.
 """
 
 from __future__ import annotations

@@ -49,8 +49,8 @@ class Structured(TextOperation):
             if parser.parse_optional_keyword(name) is not None:
                 parser.parse_punctuation("=")
                 properties[name] = DenseArrayBase.from_list(i64, list(parser.parse_integers()))
-        known = {each.name for each in cls.signature.properties}
-        attributes = {name: properties.pop(name) for name in [*properties] if name not in known}
+        property_names = {property.name for property in cls.signature.properties}
+        attributes = {name: properties.pop(name) for name in [*properties] if name not in property_names}
         attributes |= parser.parse_optional_attr_dict()
         regions = _region(parser)
         results: list[Attribute] = [value.type for value in outputs if isinstance(value.type, TensorType)]

@@ -1,10 +1,8 @@
 """Importer of linalg's structured operations: nodes on whole tensors replace the loops around a scalar body.
 
 An output that all loops index is the yielded value over all loops. An output that some loops do not index is reduced
-over
-them (`reduce.py`), computed by a joint reduction (`choice.py`), or, if the order of the elements may matter,
-accumulated
-by a sequential loop (`loop.py`).
+over them (`reduce.py`), computed by a joint reduction (`choice.py`), or, if the order of the elements may matter,
+accumulated by a sequential loop (`loop.py`).
 """
 
 from __future__ import annotations

@@ -8,8 +8,7 @@ LLVM renamed its dialect of the same name to `shard`. Operations that exist in b
   `{#mesh.shard<[[0], [1]]>, required = true}`.
 
 The suffix `: type` abbreviates `: type -> type` if both types are the same. In a sharding, the list after the one of
-the
-last dim has the axes of a partial sum.
+the last dim has the axes of a partial sum.
 """
 
 from __future__ import annotations
@@ -38,8 +37,7 @@ class MeshShardAttr(Data[tuple[str, Lists, Partial]]):
     sum.
 
     Without a mesh, the sharding is over the default cluster of the function. LLVM's first form writes the axes of a
-    partial
-    value as `<@mesh0, [[0]], partial = max[1]>`.
+    partial value as `<@mesh0, [[0]], partial = max[1]>`.
     """
 
     name = "mesh.shard"
@@ -98,8 +96,7 @@ class SubCluster(TextOperation):
     """A mesh with some axes of a cluster: `mesh.sub_cluster @row(@mesh0, axes = [1])`.
 
     There is one sub-cluster per coordinate along the other axes, and all of them compute the same. With `index = [0]`,
-    only
-    the sub-cluster at these coordinates computes, and values on the other devices are unspecified.
+    only the sub-cluster at these coordinates computes, and values on the other devices are unspecified.
     """
 
     @classmethod

@@ -130,8 +130,7 @@ def import_local_split(importer: Importer, op: Operation) -> None:
     """Convert `mesh.local_split`.
 
     The attribute `sharding` has the new axes per dim. If it is missing, they are the axes that the sharding of the
-    result
-    has in addition to those of the operand.
+    result has in addition to those of the operand.
     """
     lists = _axes_by_name(importer, _lists(op, "sharding"))
     if "sharding" not in op.attributes:
@@ -205,8 +204,7 @@ def import_collective_permute(importer: Importer, op: Operation) -> None:
     """Convert `mesh.collective_permute`.
 
     With the attribute `mesh_axis`, it rotates the tiles along this axis. Otherwise it moves the tiles to the devices
-    where
-    the sharding of the result places them.
+    where the sharding of the result places them.
     """
     source, target = _shardings(importer, op)
     if "mesh_axis" in op.attributes:

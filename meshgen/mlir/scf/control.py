@@ -66,8 +66,7 @@ def import_while(importer: Importer, op: Operation) -> None:
     """Convert an `scf.while`, whose first region computes the condition and the operands of the second region.
 
     The results are the values that the first region passes on when the condition is false, so a copy of the first
-    region
-    follows the loop.
+    region follows the loop.
     """
     assert isinstance(op, scf.WhileOp)
     (before, after), captured = importer.blocks([op.before_region.block, op.after_region.block])
@@ -104,8 +103,7 @@ def import_switch(importer: Importer, op: Operation) -> None:
     """Convert to a `case`: branch 0 is the default, followed by the cases in order.
 
     A switch on an i32 over the cases 0, 1, ... needs no table: its branches are the cases, and the default is the last
-    one,
-    which a `case` takes for any other number.
+    one, which a `case` takes for any other number.
     """
     assert isinstance(op, scf.IndexSwitchOp)
     if not op.results:

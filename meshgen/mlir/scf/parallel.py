@@ -129,7 +129,7 @@ def _parallel_body(importer: Importer, op: Operation, ranges: Sequence[Range], c
     inner.operations(block)
     outputs = ends(inner, carried)
     inner.graph.outputs = [builder.apply("add", iteration, builder.constant(1, INDEX)), *outputs]
-    inner.graph.inputs += [inner.taken(ssa) for ssa in inner.captures]
+    inner.graph.inputs += [inner.captured_input(ssa) for ssa in inner.captures]
     return inner.graph, inner.captures
 
 

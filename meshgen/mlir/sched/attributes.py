@@ -1,8 +1,8 @@
 """Attributes that state the schedule of a program (stage `schedule`), whose operations are printed in issue order.
 
 `sched.item` says on which stream an operation runs, for which events it waits, and which event it records.
-`sched.buffers` has the arena offsets of the operation's results, in bytes.
-Times are in seconds and printed with all digits, so that they read back exactly.
+`sched.buffers` has the arena offsets of the operation's results, in bytes. Times are in seconds and printed with all
+digits, so that they read back exactly.
 """
 
 from __future__ import annotations

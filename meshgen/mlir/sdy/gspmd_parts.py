@@ -1,9 +1,8 @@
 """Find the per-device parts in a block of a GSPMD program.
 
 `custom_call @SPMDFullToShardShape` begins a part, and `@SPMDShardToFullShape` ends it. A part consists of the
-operations
-on which its ends depend, back to its starts. They need not be adjacent, and a part may contain the conversions of an
-inner part.
+operations on which its ends depend, back to its starts. They need not be adjacent, and a part may contain the
+conversions of an inner part.
 """
 
 from __future__ import annotations
@@ -50,8 +49,7 @@ def parts_of(block: Block) -> list[Part]:
     """Return the per-device parts of `block`, ordered by the first end of each.
 
     Two ends belong to one part if they depend on a common operation, and if all inputs of the part are defined before
-    its
-    first end.
+    its first end.
     """
     positions = {operation: position for position, operation in enumerate(block.ops)}
     single = [_part_before(end) for end in positions if is_conversion(end, END)]

@@ -1,11 +1,9 @@
 """Convert manual computations (`sdy.manual_computation`) to and from `manual` nodes.
 
 A node has the attributes `axes` (the manual axes), `in_shardings` and `out_shardings` (over the manual axes only), and
-one
-region on local types. An axis that is not manual is called free. If a sharding names free axes or has open dims, the
-node also has the attributes `in_free` and `out_free`: for each value, its sharding over the free axes, and which dims
-are
-open. Without these attributes, all values are replicated along the free axes.
+one region on local types. An axis that is not manual is called free. If a sharding names free axes or has open dims,
+the node also has the attributes `in_free` and `out_free`: for each value, its sharding over the free axes, and which
+dims are open. Without these attributes, all values are replicated along the free axes.
 """
 
 from __future__ import annotations
@@ -161,8 +159,7 @@ def _check_types(importer: Importer, operation: Operation, role: str, outside: S
     """Report a fault for each argument or result of the body whose type is not the local type of the value outside.
 
     Up to stage `propagate`, all tiles must have the same size. In later stages the shardings include free axes, which
-    may
-    split a dim unevenly.
+    may split a dim unevenly.
     """
     mesh, is_even = importer.reading.module.mesh, importer.reading.module.stage in ("import", "propagate")
     if not mesh.is_static:

@@ -188,7 +188,7 @@ class Collective(TextOperation):
 
 
 _LISTS: dict[str, type[ListedAxes]] = {
-    each.name: each for each in (AxisRefListAttr, ListOfAxisRefListsAttr, AllToAllParamListAttr)
+    kind.name: kind for kind in (AxisRefListAttr, ListOfAxisRefListsAttr, AllToAllParamListAttr)
 }
 _PER_DIM, _ALL = ListOfAxisRefListsAttr.name, AxisRefListAttr.name
 _OUT = f"out_sharding: {ShardingAttr.name}"

@@ -1,9 +1,8 @@
 """Convert Shardy's sharding groups, barriers, data-flow edges and named computations to and from nodes.
 
 A member of a sharding group becomes a node right after the producer of its value, so that all users of the value see
-the
-group's sharding. A named computation is inlined. Its shardings become required annotations on the values that enter and
-leave it.
+the group's sharding. A named computation is inlined. Its shardings become required annotations on the values that enter
+and leave it.
 """
 
 from __future__ import annotations

@@ -28,10 +28,8 @@ def annotation(reading: Reading, body: str, kind: TensorType) -> Annotation:
     """Return the annotation for a value of type `kind` with the sharding text `body`.
 
     The axes in `replicated` must not split the value. Meshgen has no such constraint per axis, so if there are any, all
-    dims
-    are closed. This forbids more than Shardy does, but never allows a forbidden split. Priorities are ignored: they
-    order
-    hints, and these annotations are required.
+    dims are closed. This forbids more than Shardy does, but never allows a forbidden split. Priorities are ignored:
+    they order hints, and these annotations are required.
 
     Raises:
         ShardingError: the sharding is malformed or its mesh is not declared.
@@ -197,7 +195,7 @@ PART = Dialect(
     importers={
         "sdy.sharding_constraint": _import_constraint,
         "sdy.reshard": _import_constraint,
-        **{each.name: _import_constraint for each in COLLECTIVES},
+        **{operation.name: _import_constraint for operation in COLLECTIVES},
     },
     mesh_finders=(declare_in_place,),
     mesh_settlers=(declare_in_place,),

@@ -1,11 +1,9 @@
 """Reader and printer of annotations, sharding options and plans of the `shard` dialect.
 
 As in upstream MLIR, `shard.shard` without `annotate_for_users` is the sharding in which the producer computes the
-value,
-and with `annotate_for_users` the one in which users read it. In a user's program, which declares no stage, the
-annotation
-of an argument or returned value also annotates the function's signature. In a printed program, attributes of arguments
-and results state the signature (`mlir/shard/signature.py`).
+value, and with `annotate_for_users` the one in which users read it. In a user's program, which declares no stage, the
+annotation of an argument or returned value also annotates the function's signature. In a printed program, attributes of
+arguments and results state the signature (`mlir/shard/signature.py`).
 """
 
 from __future__ import annotations
@@ -150,10 +148,8 @@ def _check_single(importer: Importer, op: Operation, source: SSAValue, node: Nod
     value.
 
     A value may have only one annotation for its producer, and in a user's program it must come before the annotations
-    for
-    users. Upstream leaves other cases undefined. An annotation for users that follows another one for users reshards,
-    as in
-    upstream's partitioning. In printed programs, each annotation in a chain reshards.
+    for users. Upstream leaves other cases undefined. An annotation for users that follows another one for users
+    reshards, as in upstream's partitioning. In printed programs, each annotation in a chain reshards.
     """
     if not (node.attrs.as_result and _is_firm(node)):
         return

@@ -88,8 +88,7 @@ class OnGroup(TextOperation):
     """An operation on groups of devices: `%x on @mesh grid_axes = [0] gather_axis = 1 {...} : type -> type`.
 
     Each property in `FIELDS` is written as a clause such as `gather_axis = 1`. After the colon, an operation with
-    several
-    operands or with a root has a function type, and one without operands has only the result type.
+    several operands or with a root has a function type, and one without operands has only the result type.
     """
 
     @classmethod
@@ -242,7 +241,7 @@ _DIVISOR = _dim("divisor")._replace(
     is_required=False,
 )
 _PARTS = listed("parts", "parts", "parts")._replace(
-    values=lambda attribute: {"parts": found} if (found := integers(attribute)) else {},
+    values=lambda attribute: {"parts": parts} if (parts := integers(attribute)) else {},
     text=lambda attrs: str(list(attrs["parts"])) if attrs["parts"] else "",
     is_required=False,
 )

@@ -1,8 +1,7 @@
 """Convert collectives and other mesh operations of the `shard` dialect to nodes.
 
 The fields of most operations (`collective_ops.py`) become the attributes of one node. Other operations have importers
-of
-their own. An invalid operation also becomes a node, so that the faults of all operations are reported together.
+of their own. An invalid operation also becomes a node, so that the faults of all operations are reported together.
 """
 
 from __future__ import annotations
@@ -158,8 +157,7 @@ def import_update_halo(importer: Importer, op: Operation) -> None:
     """Import a halo exchange.
 
     The attributes or the result type state the sharding and the global shape. Upstream's form has neither: there, the
-    local
-    shape, which includes the halo, determines the global shape.
+    local shape, which includes the halo, determines the global shape.
     """
     assert isinstance(op, UpdateHaloOp)
     mesh = mesh_of(importer, op)
@@ -217,7 +215,7 @@ PART = Dialect(
         "meshgen.permute": import_move,
         "meshgen.retile": import_move,
         "shard.update_halo": import_update_halo,
-        **{each.name: import_query for each in QUERIES},
-        **{each.name: import_collective for each in COLLECTIVES},
+        **{operation.name: import_query for operation in QUERIES},
+        **{operation.name: import_collective for operation in COLLECTIVES},
     }
 )

@@ -1,10 +1,9 @@
 """Complete a program after reading: infer its stage, and set the shardings of nodes that only the types state.
 
 A program with collectives that lacks the attribute `meshgen.stage` is past propagation. If its types have encodings,
-its
-stage is `materialize`, and types without an encoding are replicated. If none has an encoding, the stage is `partition`.
-The program then states no shardings of its signature, so it is read as if arguments and results were the local tensors
-stacked along dim 0, which is valid for any program.
+its stage is `materialize`, and types without an encoding are replicated. If none has an encoding, the stage is
+`partition`. The program then states no shardings of its signature, so it is read as if arguments and results were the
+local tensors stacked along dim 0, which is valid for any program.
 """
 
 from __future__ import annotations

@@ -31,8 +31,7 @@ def without_groups_of_one(graph: Graph, mesh: Mesh) -> Graph:
     """Return the graph and its regions without the nodes for which `is_alone` holds.
 
     Uses of their results become uses of their operands. A permutation without pairs and an index in a group of one
-    become
-    zeros.
+    become zeros.
     """
     result = Graph(graph.name, graph.inputs)
     replacements: dict[Value, Value] = {}

@@ -95,7 +95,8 @@ PART = Dialect(
         "retile": _write_move,
         "update_halo": _write_update_halo,
         **{
-            node_of(each.name): partial(_write_collective, operation=each) for each in (*COLLECTIVES, *ROOTED, *QUERIES)
+            node_of(operation.name): partial(_write_collective, operation=operation)
+            for operation in (*COLLECTIVES, *ROOTED, *QUERIES)
         },
     }
 )

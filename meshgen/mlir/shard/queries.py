@@ -43,8 +43,7 @@ class Indices:
         """Return `left OP right`.
 
         `op` is add, subtract, multiply, divide, remainder, maximum or minimum. For divide and remainder, the operands
-        must be
-        nonnegative.
+        must be nonnegative.
         """
         if isinstance(left, int) and isinstance(right, int):
             return _ARITHMETIC[op](left, right)
@@ -245,8 +244,7 @@ def _owned_rows(index: Indices, sharding: Sharding, dim: int, size: Number, devi
     """Return the size of dimension `dim` of a device's tile, including the halo.
 
     If the sharding has offsets, they determine it. Otherwise all tiles have the same size, except that the last ones
-    end
-    where the dim ends. `sizes` has the sizes of all mesh axes in order.
+    end where the dim ends. `sizes` has the sizes of all mesh axes in order.
     """
     axes = sharding.dims[dim]
     if not axes:

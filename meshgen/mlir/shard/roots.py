@@ -4,12 +4,10 @@ recv.
 If the root is known only at run time, its index in the group is a value, and all devices of the group communicate. To
 send the data of the root, the group sums the bits of all tensors, where devices other than the root have zeros: this is
 exact for every element type. Data that only the root should receive is received by all devices, since upstream leaves
-it
-undefined elsewhere. All devices of a group must agree on the root.
+it undefined elsewhere. All devices of a group must agree on the root.
 
 Within a block, the n-th `recv` over some axes receives from the n-th `send` over these axes. Without a source it
-receives
-from the first device of the group.
+receives from the first device of the group.
 """
 
 from __future__ import annotations
@@ -56,8 +54,7 @@ def import_send(importer: Importer, op: Operation) -> None:
     """Import a `send`.
 
     If the device that it or its `recv` names is known only at run time, forward the operand: the `recv` then transfers
-    the
-    data.
+    the data.
     """
     received = _partner(op)
     if _has_constant_root(op) and (received is None or _has_constant_root(received)):

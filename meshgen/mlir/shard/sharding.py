@@ -77,8 +77,7 @@ def read_sharding(op: ShardingOp, mesh: Mesh) -> tuple[Sharding, list[Diagnostic
 
 def split_axes(op: ShardingOp) -> tuple[tuple[str, ...], ...]:
     """Return the axes of each dim: the names in the attribute `axes` if there is one (for sub-axes), else the numbers
-    in
-    `split_axes`.
+    in `split_axes`.
     """
     if isinstance(lists := op.attributes.get("axes"), ArrayAttr):
         return tuple(strings(dim_axes) for dim_axes in lists)

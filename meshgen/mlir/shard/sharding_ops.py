@@ -1,12 +1,9 @@
 """Operations of the `shard` dialect for grids, shardings, annotations and queries, in upstream MLIR's syntax (LLVM 22).
 
 Extensions of upstream: `shard.grid` accepts `axis_names`, `shard.sharding` accepts `partial = sum[0]` and (for
-sub-axes)
-the attribute `axes`, and `shard.shard` accepts `required = false` and `open_dims`. Operations that xDSL defines as
-upstream
-does are used from xDSL. xDSL's verifier stops at the first fault and knows no source lines, so `mlir/module.py`
-performs
-the other checks, for the whole module at once.
+sub-axes) the attribute `axes`, and `shard.shard` accepts `required = false` and `open_dims`. Operations that xDSL
+defines as upstream does are used from xDSL. xDSL's verifier stops at the first fault and knows no source lines, so
+`mlir/module.py` performs the other checks, for the whole module at once.
 """
 
 from __future__ import annotations
@@ -65,8 +62,7 @@ class UpdateHaloOp(IRDLOperation):
     """An exchange that fills the halo of each tile with elements of the neighbors' tiles along `split_axes`.
 
     Upstream writes one type, which includes the halo. If the operand's encoding differs from the result's, both types
-    are
-    written: `: type -> type`.
+    are written: `: type -> type`.
     """
 
     name = "shard.update_halo"
@@ -210,8 +206,7 @@ class NeighborsLinearIndicesOp(IRDLOperation):
     """A query for the linear indices of the devices before and after `device` in its group over `split_axes`.
 
     At the ends of the group, where a neighbor is missing, its index is -1. As in upstream's documentation, the text may
-    have
-    one type and one name (`%idx#0`, `%idx#1`) for both results.
+    have one type and one name (`%idx#0`, `%idx#1`) for both results.
     """
 
     name = "shard.neighbors_linear_indices"

@@ -66,10 +66,8 @@ def group_of(importer: Importer, operation: Operation, is_ordered: bool = True) 
     """Return the groups of a collective as mesh axes. If they are invalid, reports a fault and returns None.
 
     On a channel, [[0]] lists replicas: in a program with one replica, it means a group of all devices. If the groups
-    run
-    along no mesh axes, the devices are permuted so that they run along axes of the same size. Unless `is_ordered`, the
-    order
-    of the devices within a group does not matter.
+    run along no mesh axes, the devices are permuted so that they run along axes of the same size. Unless `is_ordered`,
+    the order of the devices within a group does not matter.
     """
     if not has_mesh(importer, operation):
         return None
@@ -106,8 +104,7 @@ def device_rows(importer: Importer, operation: Operation, rows: Sequence[Sequenc
     """Convert groups of replica, partition or device numbers to groups of device numbers, without the padding (-1).
 
     If there is only one replica, or one partition per replica, a number that is too large for a replica or partition is
-    a
-    device number.
+    a device number.
     """
     unpadded = [tuple(number for number in row if number >= 0) for row in rows]
     mesh, replicas = importer.reading.module.mesh, importer.reading.replicas

@@ -140,8 +140,7 @@ def convert_alike(importer: Importer, operation: Operation, op: str, attrs: dict
     """Emit a dot or convolution (`op`), whose operands must have the same element type.
 
     Both operands are converted to the result's element type if theirs differ, or if theirs is of a lower class:
-    booleans are
-    below integers, integers below floats, and floats below complex numbers.
+    booleans are below integers, integers below floats, and floats below complex numbers.
     """
     dtypes = {importer.type(operand).dtype for operand in operation.operands}
     builder, result = Builder(importer, operation), importer.type(operation.results[0])
@@ -162,8 +161,8 @@ def _rounded_dot(importer: Importer, operation: Operation, algorithm: DotAlgorit
     precision.
 
     An algorithm with several primitive operations splits the operands into parts of lower precision, so that little
-    precision
-    is lost. Such operands are not rounded, and the node has the lowest precision that is at least as accurate.
+    precision is lost. Such operands are not rounded, and the node has the lowest precision that is at least as
+    accurate.
     """
     builder, result = Builder(importer, operation), importer.type(operation.results[0])
     fields, operands = algorithm.fields(), importer.values(operation.operands)

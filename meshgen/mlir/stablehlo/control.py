@@ -1,8 +1,7 @@
 """Operations of StableHLO for control flow, sorting and random bits.
 
 The regions of nodes are closed: values that a region captures become operands of the node. At stage `import` a loop
-carries
-such operands unchanged, so its node has results that the operation in the text lacks.
+carries such operands unchanged, so its node has results that the operation in the text lacks.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The operations of the dialect `stablehlo` that meshgen supports. `mhlo` is read as `stablehlo`.
 
 Properties have their official names. Both the pretty form, which JAX prints, and the generic form can be read; the
-pretty
-form is printed.
+pretty form is printed.
 """
 
 from __future__ import annotations

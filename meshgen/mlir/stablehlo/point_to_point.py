@@ -24,8 +24,7 @@ def _send(importer: Importer, operation: Operation, pairs_attribute: Attribute |
     """Emit a permutation: the devices send `operands` to each other along the pairs in `pairs_attribute`.
 
     A rotation along an entire axis becomes a `shift`. Any other permutation becomes a `permute_pairs`, which gives
-    zeros to
-    the devices that receive nothing; `shift` leaves these undefined.
+    zeros to the devices that receive nothing; `shift` leaves these undefined.
     """
     mesh = importer.reading.module.mesh
     pairs: tuple[tuple[int, int], ...] = ()

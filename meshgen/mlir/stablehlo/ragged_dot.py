@@ -38,13 +38,11 @@ def import_ragged_dot(importer: Importer, operation: Operation, lists: Sequence[
     """Import a dot in which one dim of the left operand, the ragged dim, is divided into groups.
 
     If the ragged dim is kept in the result, the right operand has a group dim. If it is contracted, the first dim of
-    the result
-    is the group dim. If it is a batch dim, the groups have no effect.
+    the result is the group dim. If it is a batch dim, the groups have no effect.
 
     Args:
         lists: lists of dims: the batch dims of both operands, the contracted dims of both operands, the ragged dim, and
-        the
-            group dim of the right operand.
+            the group dim of the right operand.
     Raises:
         Refused: the dims or the group sizes do not fit the operands.
     """
@@ -148,8 +146,7 @@ def _by_group(builder: Builder, lhs: Value, sizes: Value, prefix: Sequence[int],
     """Return `lhs` repeated along a new leading group dim, with zeros in the rows that are not in the group.
 
     `sizes` are the group sizes: their last dim is the group dim, and the dims before it, if any, are the dims `prefix`
-    of
-    `lhs`.
+    of `lhs`.
     """
     kind, groups = lhs.type, sizes.type.shape[-1]
     shape = (groups, *kind.shape)

@@ -21,7 +21,7 @@ from meshgen.mlir.stablehlo.base import RETURN, GenericOperation, closed_regions
 from meshgen.mlir.stablehlo.elementwise import BINARY, OPERATIONS
 from meshgen.mlir.text_operation import Field, Properties, define, values_of
 
-_BINARY = {each.name.partition(".")[2]: each for each in OPERATIONS}
+_BINARY = {operation.name.partition(".")[2]: operation for operation in OPERATIONS}
 KINDS = ("add", "maximum", "minimum", "multiply", "and", "or", "xor")
 
 

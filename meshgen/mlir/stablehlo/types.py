@@ -26,8 +26,7 @@ class TypesForm(NamedTuple):
     Attributes:
         expand: returns the types of operands and results, given the types in the text and the number of operands.
         shorten: returns the types to print, given those of operands and results. Returns no types if the short form
-        would
-            be ambiguous.
+            would be ambiguous.
         has_arrow: whether the full form is `type, type -> type` instead.
     """
 

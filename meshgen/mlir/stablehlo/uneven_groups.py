@@ -33,8 +33,7 @@ class UnevenGroups:
         """Return the reduction of `value` over the group of the device that runs the program.
 
         All devices reduce one tensor that has a row per group. A device puts its value into the row of its group and
-        neutral
-        elements into the others. A device that is alone in its group keeps its value, and its group has no row.
+        neutral elements into the others. A device that is alone in its group keeps its value, and its group has no row.
         """
         row_groups = [group for group in self.groups if len(group) > 1]
         shape = value.type.sizes

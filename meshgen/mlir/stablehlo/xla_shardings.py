@@ -2,8 +2,7 @@
 axes.
 
 The text lists the device of each tile. The axes are those of the program's mesh, or of the user's mesh, or of the
-coarsest
-mesh of which all shardings in the program split entire axes.
+coarsest mesh of which all shardings in the program split entire axes.
 """
 
 from __future__ import annotations

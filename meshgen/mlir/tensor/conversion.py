@@ -99,7 +99,7 @@ def computed_elements(b: Builder, block: Block, kind: TensorType, extents: Seque
 
     Args:
         extents: the sizes of the dynamic dims, in order. Without them, the block must not use the indices along these
-        dims.
+            dims.
     Returns:
         The tensor, or a 0-d value if all elements are equal. None if the block is unsupported.
     """

@@ -14,8 +14,7 @@ def _windows(table: TensorType, indices: TensorType, dims: tuple[int, ...], part
     """Return the shape of all gathered or scattered slices together, without the indexed dims `dims`.
 
     `part` is the type of the slices in the text, where the indexed dims have size 1 or are missing. Raises Refused if
-    the
-    types do not fit.
+    the types do not fit.
     """
     if None in table.shape or None in indices.shape:
         raise Refused("MG0104", f"{table} at {indices}: its sizes must be known")

@@ -92,7 +92,7 @@ def _negate(b: Builder, value: Value, *zeros: Value) -> Value:
 def has_zero_operands(b: Builder, first: int, count: int | None = None) -> bool:
     """Whether the operands from index `first` on, at most `count` of them, are constants that are all 0.
 
-    True if there are no such operands.
+    True if the operation lacks such operands.
     """
     operands = b.source.operands[first : None if count is None else first + count]
     return all((array := dense_array(value)) is not None and not array.any() for value in operands)
@@ -158,7 +158,7 @@ def _i64(b: Builder, number: int) -> Value:
 
 PART = Dialect(
     importers={
-        **{each.name: computed(_elementwise) for each in ELEMENTWISE},
+        **{operation.name: computed(_elementwise) for operation in ELEMENTWISE},
         **all_computed("tosa", {"mul": _mul, "negate": _negate, "clamp": _clamp, "cast": _cast, "rescale": _rescale}),
     }
 )

@@ -46,8 +46,7 @@ def print_upstream(module: Module) -> str:
 
     At stage `import`, the text has the user's annotations. From `propagate` to `optimize`, every operand and result is
     annotated with the sharding that propagation chose. At stage `partition`, the text is the per-device program.
-    Donations and
-    the reasons for collectives are omitted.
+    Donations and the reasons for collectives are omitted.
 
     Raises:
         ProgramError: MG0103, with every node that cannot be expressed.

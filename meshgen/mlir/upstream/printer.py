@@ -1,8 +1,7 @@
 """Printer of one program in upstream's dialects.
 
 One function per op adds the lines for a node. After propagation, every operand and result of a node is annotated with
-its
-sharding, as in the output of `mlir-opt --sharding-propagation`:
+its sharding, as in the output of `mlir-opt --sharding-propagation`:
 
     %0 = shard.shard %x to %rows annotate_for_users : tensor<8x16xf32>
     %1 = linalg.map { math.tanh } ins(%0 : tensor<8x16xf32>) outs(...)

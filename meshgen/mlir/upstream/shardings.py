@@ -18,7 +18,9 @@ from meshgen.mlir.upstream.inexpressible import NO_OPERATION, PARTIAL_SUMS, Inex
 from meshgen.mlir.upstream.movement import padded
 from meshgen.mlir.upstream.printer import UpstreamPrinter, Write
 
-UPSTREAM = [node_of(each.name) for each in (*COLLECTIVES, *ROOTED, SHIFT) if each.name.startswith("shard.")]
+UPSTREAM = [
+    node_of(operation.name) for operation in (*COLLECTIVES, *ROOTED, SHIFT) if operation.name.startswith("shard.")
+]
 # Collectives that split a dim -> node attribute with that dim. The next table does so for dims along which they
 # concatenate tiles.
 _CUT = {"all_slice": "dim", "reduce_scatter": "dim", "all_to_all": "split_dim"}
@@ -91,8 +93,7 @@ def _even_tiles(printer: UpstreamPrinter, node: Node) -> tuple[str, TensorType, 
     """Return the name and type of the operand, and the type of the result, if all tiles are made equally large.
 
     An operand that is split into tiles is padded if its last tile would be smaller. A result that consists of tiles
-    contains
-    their padding.
+    contains their padding.
     """
     name = printer.name(node.operands[0])
     before, after = signless(node.operands[0].type), signless(node.result.type)

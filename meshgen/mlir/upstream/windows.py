@@ -1,8 +1,7 @@
 """Print convolutions and window reductions as `linalg.generic` over the loops of the result and of the window.
 
 The image is padded first. The index of a spatial dim of the image is `stride * d + dilation * k`, where d is a loop of
-the
-result and k a loop of the window:
+the result and k a loop of the window:
 
     affine_map<(d0, d1, d2) -> (d0, d1 * 2 + d2)>
 """
@@ -59,8 +58,7 @@ def write_convolution(printer: UpstreamPrinter, node: Node) -> None:
     """Print a convolution.
 
     Its parallel loops are the batch, the feature group (if there are several), the output feature within the group, and
-    the
-    output position. Its reduction loops are the input feature within the group, and the position in the window.
+    the output position. Its reduction loops are the input feature within the group, and the position in the window.
     """
     attrs, kind = node.attrs, signless(node.result.type)
     image, kernel = (signless(value.type) for value in node.operands)

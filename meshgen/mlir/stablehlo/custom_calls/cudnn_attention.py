@@ -164,15 +164,15 @@ class _Call:
         return graph
 
     def _score(self, builder: GraphBuilder, args: Sequence[Value]) -> Value:
-        score, *others = args
+        score, *arguments = args
         score = builder.elementwise("multiply", score, builder.splat(self.config.scale, score.type))
         if self.bias is not None:
-            score = builder.elementwise("add", score, builder.convert(others.pop(0), STATISTIC))
+            score = builder.elementwise("add", score, builder.convert(arguments.pop(0), STATISTIC))
         if not self.positions:
             return score
-        row, key, tests = others[-2], others[-1], list[Value]()
+        row, key, tests = arguments[-2], arguments[-1], list[Value]()
         if self.config.has_lengths:
-            tests += [builder.compare("LT", row, others[0]), builder.compare("LT", key, others[1])]
+            tests += [builder.compare("LT", row, arguments[0]), builder.compare("LT", key, arguments[1])]
         if "CAUSAL" in self.config.mask:
             tests.append(builder.compare("GE", row, key))
         if self.config.window:
@@ -242,7 +242,7 @@ class _Call:
 
 def _forward(importer: Importer, operation: Operation, has_bias: bool) -> None:
     config, builder = _config_of(operation), Builder(importer, operation)
-    operands, results = importer.values(operation.operands), [importer.type(each) for each in operation.results]
+    operands, results = importer.values(operation.operands), [importer.type(result) for result in operation.results]
     if len(operands) != 3 + has_bias + 2 * config.has_lengths or len(results) not in (2, 3):
         raise Refused("MG0104", f"has {len(operands)} operands and {len(results)} results")
     attended, optional = operands[:3], operands[3:]

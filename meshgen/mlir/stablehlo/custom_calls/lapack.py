@@ -122,8 +122,7 @@ def _cholesky(importer: Importer, operation: Operation) -> None:
     """Import a Cholesky factorization.
 
     The first result has the factor in one triangle and the input in the other. The second result is 0, or the number of
-    the
-    first pivot that is not positive, counted from 1.
+    the first pivot that is not positive, counted from 1.
     """
     _require_counts(importer, operation, 1, 2)
     builder, (matrix,) = Builder(importer, operation), importer.values(matrices_of(operation))

@@ -1,8 +1,7 @@
 """The table of supported custom call targets, with their importers.
 
 Supported are CHLO functions in the spelling of older programs, hints to XLA's partitioner, LAPACK routines, and
-operations
-that the user defines with `@mg.op_rule`. Any other target is reported by its name.
+operations that the user defines with `@mg.op_rule`. Any other target is reported by its name.
 """
 
 from __future__ import annotations
