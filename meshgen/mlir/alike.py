@@ -38,7 +38,7 @@ class Line(NamedTuple):
 
 
 class _ParsedLine(NamedTuple):
-    """A parsed operation, with the types of its operands and results."""
+    """An operation that was parsed from a line, and the types of its operands and results."""
 
     operation: Operation
     operands: Sequence[Attribute]

@@ -12,7 +12,9 @@ from meshgen.mlir.dense import DenseElements
 
 
 def integers(attribute: Attribute | None) -> tuple[int, ...]:
-    """Return the integers of an `array<i64: ...>`, or of the dense tensor or list that older texts have instead."""
+    """Return the integers of an `array<i64: ...>`. Older texts have a dense tensor or a list instead, which are also
+    accepted.
+    """
     if isinstance(attribute, builtin.ArrayAttr):
         return tuple(integer_of(item) for item in attribute.data)
     if isinstance(attribute, DenseElements):

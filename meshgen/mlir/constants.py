@@ -39,7 +39,7 @@ def depends_only_on_sizes(importer: Importer, ssa: SSAValue) -> bool:
 
 
 def dense_array(ssa: SSAValue) -> Array | None:
-    """Return the elements of the `dense` literal that defines the value, or None for other values."""
+    """Return the elements of the `dense<...>` constant that defines `ssa`, or None for other values."""
     owner = ssa.owner
     if not isinstance(owner, Operation):
         return None

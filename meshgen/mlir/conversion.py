@@ -175,7 +175,9 @@ class Importer:
         self.graph.outputs = self.values(self.operations(block))
 
     def operations(self, block: Block) -> Sequence[SSAValue]:
-        """Convert the operations of a block whose arguments are already bound. Returns the operands of its terminator."""
+        """Convert the operations of a block whose arguments are already bound. Returns the operands of the block's
+        terminator.
+        """
         *operations, terminator = block.ops
         is_one_mesh = not self.reading.is_on_several and not self.reading.numbering
         for operation in operations:
@@ -242,7 +244,9 @@ class Importer:
                 self._values[result] = Value(self.type(result))
 
     def put_behind(self, ssa: SSAValue, op: str, attrs: Mapping[str, Any], source: Operation) -> None:
-        """Insert an identity node directly after the producer of a value; later users read the result of that node."""
+        """Insert a node `op`, which returns its operand, directly after the producer of `ssa`. Later users read its
+        result.
+        """
         value, nodes = self.value(ssa), self.graph.nodes
         self.emit(op, [value], [value.type], attrs, source)
         node = nodes.pop()

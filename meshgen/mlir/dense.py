@@ -41,7 +41,7 @@ _HEX_FROM = (
 
 @dataclass(frozen=True)
 class DenseData:
-    """The type and bytes of a constant. A splat has the bytes of a single element."""
+    """The type and the bytes of a constant. A splat has the bytes of a single element only."""
 
     type: builtin.TensorType[Any]
     dtype: str
@@ -57,7 +57,7 @@ class DenseData:
 
 @irdl_attr_definition
 class DenseElements(BuiltinAttribute, Data[DenseData]):
-    """The attribute of a tensor constant."""
+    """The attribute `dense<...> : tensor<...>`."""
 
     name = "meshgen.dense"
 
@@ -137,7 +137,7 @@ def _read_complex(body: str, type: builtin.TensorType[Any], dtype: str) -> Dense
 
 
 def _check_nesting(body: str, shape: Sequence[int]) -> None:
-    """Raise ValueError unless the brackets of the literal match the shape."""
+    """Raise ValueError unless the nesting of the brackets in the literal `body` matches the shape."""
     skeleton = ""
     for size in reversed(shape):
         skeleton = "[" + ",".join([skeleton] * size) + "]"

@@ -130,7 +130,7 @@ class Dialect:
 
 
 def merged(*parts: Dialect) -> Dialect:
-    """Merge several records into one, in order. Raises ValueError if two of them define the same name."""
+    """Merge several `Dialect` records into one, in order. Raises ValueError if two of them define the same name."""
     return Dialect(
         **{
             table.name: _merged_tables(table.name, [getattr(part, table.name) for part in parts])

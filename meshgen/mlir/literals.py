@@ -44,13 +44,13 @@ def symbol(name: str) -> str:
 
 
 def array(values: Iterable[int], kind: str = "i64") -> str:
-    """Return text such as `array<i64: 1, 2>`."""
+    """Return the text of an integer array with the element type `kind`, such as `array<i64: 1, 2>`."""
     text = ", ".join(map(str, values))
     return f"array<{kind}: {text}>" if text else f"array<{kind}>"
 
 
 def flags(values: Iterable[int]) -> str:
-    """Return text such as `array<i1: true, false>`."""
+    """Return the text of a boolean array, such as `array<i1: true, false>`."""
     text = ", ".join(map(boolean, values))
     return f"array<i1: {text}>" if text else "array<i1>"
 
@@ -66,12 +66,12 @@ def listed(texts: Iterable[str]) -> str:
 
 
 def dictionary(entries: Mapping[str, str]) -> str:
-    """Return `{name = value, flag}`; an empty value is printed as a flag."""
+    """Return the text of a dictionary, `{name = value, flag}`. An entry whose value is "" is printed as a flag."""
     return f"{{{', '.join(f'{name} = {value}' if value else name for name, value in entries.items())}}}"
 
 
 def one_or_list(texts: Sequence[str]) -> str:
-    """Return `a` for a single text, else `(a, b)`."""
+    """Return a single text as it is, and several texts as `(a, b)`."""
     return texts[0] if len(texts) == 1 else f"({', '.join(texts)})"
 
 

@@ -3,7 +3,7 @@
 #loc7 = loc("/x/model.py":31:9 to :40)
 #loc8 = loc("jit(f)/jvp(layer_3)/attn/dot_general"(#loc7))        model.py:31 in layer_3/attn
 
-Of a call chain, the innermost line outside of installed packages is used. For example,
+A call chain resolves to its innermost line outside of installed packages. For example,
 `callsite(".../site-packages/flax/linear.py":422 at "model.py":14)` resolves to model.py:14, the line that calls flax.
 """
 

@@ -154,7 +154,7 @@ def _read_template(function: func.FuncOp, reading: Reading) -> str:
 
 
 def check_module(module: Module) -> None:
-    """Check the shapes, types and attributes of all nodes. Raises ProgramError with all faults."""
+    """Check the shapes, types and attributes of all nodes of a module. Raises ProgramError with all faults."""
     is_local = STAGES.index(module.stage) >= STAGES.index("partition") and module.mesh.is_static
     mesh = module.mesh if is_local else None
     graphs = (module.graph, *module.kernels.values())

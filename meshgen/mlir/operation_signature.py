@@ -2,26 +2,22 @@
 
     2 -> 1                                     two operands, one result
     1 float -> 1 integer                       the elements of all operands are floats, those of all results integers
-    1 tensor -> 1 shape                        the operands are tensors of any element type, the results of type
-    `!tosa.shape`
+    1 tensor -> 1 shape                        tensors of any element type as operands, `!tosa.shape` as results
     1..3 -> 1                                  one to three operands; `1..` one or more, `_` any number
-    3+n -> n {1+n -> n}                        a letter stands for the same count everywhere. The region takes 1+n
-    arguments
+    3+n -> n {1+n -> n}                        a letter is the same number everywhere. The region takes 1+n arguments
                                                and its terminator has n operands; `{1+n}` does not restrict the
                                                terminator
-    1 -> n {0 -> n} {0 -> n}?                  the second region may be empty or missing; `+`: one or more such regions,
-                                               `*`: any number, `m`: m of them
-    1 -> 1 <axis: integer, mode?: MIN|MAX>     a property of a kind of `KINDS`, and an optional one, which is one of two
-    words
+    1 -> n {0 -> n} {0 -> n}?                  the second region may be empty or missing. The suffix `+` means one or
+                                               more such regions, `*` any number, and a letter `m` m of them
+    1 -> 1 <axis: integer, mode?: MIN|MAX>     a property of a kind in `KINDS`, and an optional property, which is one
+                                               of two words
     1 -> 1 <pad: integers(4)>                  a list of four integers
     (1, n) -> 1 <offsets: open(n)>             operands in two segments (`operandSegmentSizes`), and a list of integers
-    with
-                                               one dynamic entry for each operand of the second segment
+                                               with one dynamic entry per operand of the second segment
 
-xDSL's `operation.verify` checks the operation's definition, then `verifying.py` checks the signature, before any
-conversion: importers
-may rely on it. A `TextOperation` has a signature; `Dialect.signatures` adds those of operations that xDSL defines
-loosely.
+Before any conversion, xDSL's `operation.verify` checks an operation against its definition, and `verifying.py` against
+its signature. Importers may rely on both. A `TextOperation` has a signature; `Dialect.signatures` adds signatures of
+operations whose xDSL definition leaves counts open.
 """
 
 from __future__ import annotations

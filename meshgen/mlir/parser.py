@@ -73,14 +73,14 @@ class TextParser(Parser):
         return None if position is None else self.location_at(position)
 
     def named_location(self, item: Operation | SSAValue) -> Location | None:
-        """Return the location in the `loc(...)` of an operation or argument, or None if it has none."""
+        """Return the location that an operation or argument states by `loc(...)`, or None if it has no `loc`."""
         if (alias := self._aliases.get(item)) is not None:
             return self._locations.resolve(alias)
         location = item.location if isinstance(item, Operation | BlockArgument) else None
         return self._locations.resolve(location.desc.data) if isinstance(location, NameLoc) else None
 
     def location_name(self, argument: BlockArgument) -> str:
-        """Return the name in the `loc("x")` of an argument, or "" for other locations."""
+        """Return the name in the location `loc("x")` of an argument, or "" for other locations."""
         return self._locations.name(argument.location.desc.data) if isinstance(argument.location, NameLoc) else ""
 
     def name_of(self, value: SSAValue) -> str:
@@ -340,7 +340,9 @@ class TextParser(Parser):
         return replace(argument, location=self.parse_optional_location())
 
     def parse_named_region(self, arguments: Sequence[tuple[UnresolvedOperand, Attribute]]) -> Region:
-        """Parse a region in braces whose entry block has the given arguments."""
+        """Parse a region in braces whose entry block has the arguments `arguments`, which the text declares before the
+        region.
+        """
         return self.parse_region([Parser.Argument(value.span, type) for value, type in arguments])
 
     def fail(self, message: str) -> NoReturn:

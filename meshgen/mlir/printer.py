@@ -66,7 +66,7 @@ class TextPrinter:
         return name
 
     def share_name(self, value: Value, name: str) -> None:
-        """Print `value` as `name`, the name of another value."""
+        """Use the name of another value, `name`, also for `value`."""
         self._names[value] = name
 
     def names(self, values: Iterable[Value]) -> list[str]:
@@ -85,7 +85,7 @@ class TextPrinter:
         return [tensor_text(value.type, value.sharding, mesh) for value in values]
 
     def argument(self, value: Value) -> str:
-        """Return the declaration `%a: type` of a block argument."""
+        """Return the text `%a: type` that declares the block argument `value`."""
         return f"{self.define(value)}: {self.type(value)}"
 
     # Lines.

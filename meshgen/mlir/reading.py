@@ -169,8 +169,8 @@ class Reading:
 
         Args:
             partitions: the number of partitions that the program declares, or None.
-            full_axes: pairs of a mesh and axes of it. The host's axes are split so that these are full axes of the
-                host.
+            full_axes: pairs of a mesh and its axes that must not be sub-axes of the host, whose axes are split if
+                needed.
         """
         sizes = Counter(self.meshes[symbol].size for symbol in self.shardy)
         equally_large = {symbol for symbol in self.shardy if sizes[self.meshes[symbol].size] > 1}

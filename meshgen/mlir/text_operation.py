@@ -152,11 +152,11 @@ def assignments(parser: Parser) -> tuple[list[UnresolvedOperand], list[Unresolve
 
 
 def one_or_more_types(parser: Parser) -> list[Attribute]:
-    """Parse `(type, type)` or `type`."""
+    """Parse one type without parentheses, or a list `(type, type)`."""
     types = parser.parse_optional_comma_separated_list(parser.Delimiter.PAREN, parser.parse_type)
     return [parser.parse_type()] if types is None else list(types)
 
 
 def result_types(parser: Parser) -> list[Attribute]:
-    """Parse `-> type`, `-> (type, type)` or nothing."""
+    """Parse the optional result types `-> type` or `-> (type, type)`."""
     return one_or_more_types(parser) if parser.parse_optional_punctuation("->") is not None else []

@@ -128,7 +128,7 @@ def predicate_of(op: Operation) -> str:
 
 
 def _comparison_value(builder: Builder, op: Operation, operands: Sequence[Value]) -> Value:
-    """Emit `cmpf` or `cmpi`."""
+    """Emit the comparison `arith.cmpf` or `arith.cmpi`, according to its predicate."""
     left, right = operands
     text = predicate_of(op)
     if mnemonic(op) == "cmpi":
@@ -196,7 +196,7 @@ def _double_rounding_addend(builder: Builder, value: Value, shift: Value) -> Val
 
 
 def _apply_scale(builder: Builder, op: Operation, operands: Sequence[Value]) -> Value:
-    """Emit `tosa.apply_scale` of value, multiplier and shift."""
+    """Emit `tosa.apply_scale`. Its operands are the value, the multiplier and the shift."""
     return builder.convert(scaled(builder, op, *(builder.convert(x, "i64") for x in operands)), "i32")
 
 

@@ -124,7 +124,7 @@ def _extended_product(unsigned: str) -> Function:
 
 
 def _extended_sum(builder: Builder, operands: Sequence[Value]) -> list[Value]:
-    """Emit a sum and its carry."""
+    """Emit the sum of two integers and a boolean that is true if the unsigned sum overflows."""
     x, y = builder.together(operands)
     total = builder.apply("add", x, y)
     wide = [builder.bits(side, f"u{x.type.dtype}") for side in (total, x)]

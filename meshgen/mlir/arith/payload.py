@@ -54,7 +54,7 @@ class Builder(GraphBuilder):
         return string_of(self.attribute(name))
 
     def integers(self, name: str, default: Sequence[int] = ()) -> tuple[int, ...]:
-        """Return the values of an integer list property, or `default` if it is missing."""
+        """Return the values of a property that is a list of integers, or `default` if it is missing."""
         attribute = self.attribute(name)
         return tuple(default) if attribute is None else integers(attribute)
 
@@ -102,7 +102,7 @@ class Builder(GraphBuilder):
         return self.lazy("broadcast_in_dim", [value], value.type.with_shape(shape), dims=tuple(dims))
 
     def size(self, value: Value, dim: int) -> int | Value:
-        """Return the size of a dim: an integer, or a 0-d value if the size is dynamic."""
+        """Return the size of dim `dim` of `value`: an integer if it is static, else a 0-d value."""
         if (static_size := value.type.shape[dim]) is not None:
             return static_size
         dynamic_size = self.lazy("get_dimension_size", [value], TensorType((), "i32"), dim=dim)
@@ -140,7 +140,7 @@ class Builder(GraphBuilder):
         return self.emit(op, values, kind, **attrs)
 
     def unsigned(self, op: str, *operands: Value) -> Value:
-        """Emit an element-wise node on integers reinterpreted as unsigned."""
+        """Emit an element-wise node whose integer operands are reinterpreted as unsigned."""
         dtype = operands[0].type.dtype
         return self.bits(self.apply(op, *(self.bits(x, f"u{dtype}") for x in operands)), dtype)
 
@@ -150,14 +150,14 @@ class Builder(GraphBuilder):
         return value if kind == value.type else self.lazy("reshape", [value], kind)
 
     def reduce(self, kind: str, value: Value, dims: Sequence[int]) -> Value:
-        """Reduce a value over `dims`."""
+        """Reduce `value` over `dims` with the binary op `kind`."""
         init = self.constant(neutral(kind, value.type.dtype).item(), value.type.with_shape(()))
         shape = value.type.with_shape(size for dim, size in enumerate(value.type.shape) if dim not in dims)
         return self.emit("reduce", [value, init], shape, dims=tuple(dims), kind=kind)
 
     def dot(self, left: Value, right: Value, result: TensorType, contract: tuple[Sequence[int], Sequence[int]],
             batch: tuple[Sequence[int], Sequence[int]] = ((), ()), precision: tuple[str, ...] = EXACT) -> Value:  # fmt: skip
-        """Emit a `dot_general`; `contract` and `batch` are pairs of the dims of the left and the right operand."""
+        """Emit a `dot_general`. `contract` and `batch` are pairs: the dims of the left and those of the right operand."""
         names = ("lhs_contract", "rhs_contract", "lhs_batch", "rhs_batch")
         dims = dict(zip(names, map(tuple, (*contract, *batch)), strict=True))
         return self.emit("dot_general", [left, right], result, **dims, precision=precision)

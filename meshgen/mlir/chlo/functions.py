@@ -34,7 +34,10 @@ ChloType = enumeration("chlo.comparison_type")
 
 
 class TopK(HloOperation):
-    """The largest k elements: `%values, %indices = chlo.top_k(%x, k = 8) : tensor<..> -> (tensor<..>, tensor<..>)`."""
+    """An operation that returns the k largest elements along the last dim, and their indices.
+
+    %values, %indices = chlo.top_k(%x, k = 8) : tensor<..> -> (tensor<..>, tensor<..>)
+    """
 
     FIELDS: ClassVar[tuple[Field, ...]] = (number("k", "k", "k"),)
     TYPES: ClassVar[TypesForm] = ARROW

@@ -1,4 +1,4 @@
-"""Importer of `chlo.ragged_dot`, a grouped matmul: each group of rows is multiplied with its own matrix."""
+"""Importer of `chlo.ragged_dot`, a grouped matmul: each group of rows is multiplied with a matrix of its own."""
 
 from __future__ import annotations
 

@@ -29,7 +29,9 @@ _INDEX = TensorType((), "i32")
 
 
 class Scan(TextOperation):
-    """The op `%0:2 = chlo.scan(%x) inits(%c) dimension=0 attributes {is_reverse = true} {...} : (types) -> (types)`."""
+    """The operation `%0:2 = chlo.scan(%x) inits(%c) dimension=0 attributes {is_reverse = true} {...} : (types) ->
+    (types)`.
+    """
 
     @classmethod
     def read(cls, parser: TextParser) -> Self:
@@ -117,7 +119,9 @@ def _check_region(site: _Site, argument_count: int) -> None:
 
 
 def _cumulative(site: _Site) -> list[Value] | None:
-    """Convert a cumulative sum, product, maximum or minimum without a loop. Returns None for other scans."""
+    """Convert a scan that is a cumulative sum, product, maximum or minimum, without a loop. Returns None for other
+    scans.
+    """
     body = Graph("", site.body.inputs, site.body.nodes, site.body.outputs[:1])
     kind = fold_kind(body)
     is_plain = len(site.inputs) == len(site.inits) == 1 and not site.outside and site.steps > 0

@@ -1,1 +1,1 @@
-"""Functions and calls, donated arguments, and attributes of the module."""
+"""Reader and printer of functions and calls, donated arguments, and attributes of the module."""

@@ -17,8 +17,10 @@ KERNEL = "meshgen.kernel"
 
 
 def entry_of(functions: Sequence[func.FuncOp], reading: Reading, name: str) -> func.FuncOp:
-    """Return the function to compile: the function `name`, else public `main`, else the only public function that no
-    other function calls.
+    """Return the function to compile.
+
+    It is the function `name` if the user names one, else the public function `main`, else the only public function that
+    no other function calls.
     """
     if name:
         return _function_named(functions, name.removeprefix("@"))

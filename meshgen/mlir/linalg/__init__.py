@@ -1,1 +1,1 @@
-"""Upstream's dialect linalg: structured and named operations."""
+"""Reader of upstream's dialect linalg: structured and named operations."""

@@ -27,7 +27,7 @@ MOST_PLACES = 1 << 22
 
 
 class UnreadableMap(Exception):
-    """Raised for a map that cannot be converted; the message is the reason."""
+    """Exception for an indexing map that cannot be converted. Its message is the reason."""
 
 
 @dataclass(frozen=True)

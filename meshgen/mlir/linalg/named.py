@@ -1,4 +1,4 @@
-"""Importers of linalg's named operations, which are expanded to their generic form."""
+"""Importers of linalg's named operations. Each is expanded to its generic form, which `structured.py` converts."""
 
 from __future__ import annotations
 

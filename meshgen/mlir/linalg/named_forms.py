@@ -149,7 +149,7 @@ def pooled(word: str) -> Write:
 
 
 def named_contraction_maps(name: str) -> list[AffineMap]:
-    """Return the maps of a named contraction's operands, or [] for other operations."""
+    """Return the indexing maps of the operands of a named contraction such as `matmul`, or [] for other operations."""
     words = _CONTRACTIONS[name].split() if name in _CONTRACTIONS else []
     if not words:
         return []

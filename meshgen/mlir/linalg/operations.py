@@ -84,7 +84,7 @@ class Structured(TextOperation):
 
 
 def _dictionary(parser: TextParser) -> dict[str, Attribute]:
-    """Parse attributes such as `{strides = dense<2> : tensor<2xi64>, cast = #linalg.type_fn<cast_unsigned>}`."""
+    """Parse a dictionary such as `{strides = dense<2> : tensor<2xi64>, cast = #linalg.type_fn<cast_unsigned>}`."""
     return entries(parser, lambda name: _word(parser) if name in ("cast", "kind") else None)
 
 
@@ -96,7 +96,7 @@ def _word(parser: TextParser) -> StringAttr:
 
 
 class Index(TextOperation):
-    """The index of a loop: `linalg.index 1 : index`."""
+    """The operation that returns the index of a loop: `linalg.index 1 : index`."""
 
     @classmethod
     def read(cls, parser: TextParser) -> Self:

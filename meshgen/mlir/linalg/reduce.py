@@ -34,7 +34,7 @@ KINDS = {
 
 @dataclass(frozen=True)
 class Term:
-    """A term of a reduction: the product of `factors`, subtracted if `minus`."""
+    """A term of a reduction: the product of `factors`, which is subtracted if `minus` is true."""
 
     factors: tuple[SSAValue, ...]
     minus: bool = False

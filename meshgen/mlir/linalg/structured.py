@@ -56,7 +56,7 @@ def structured(importer: Importer, op: Operation, block: Block, maps: Sequence[A
 
 
 def _outputs(structure: Structure) -> list[Value]:
-    """Compute the results. Raises Refused if the operation is unsupported."""
+    """Return the results of a structured operation. Raises Refused if the operation is unsupported."""
     values, maps, block = structure.values, structure.maps, structure.block
     if len(maps) != len(values) or len(block.args) < structure.inputs or block.last_op is None:
         counts = f"{len(values)} operands, {len(maps)} maps and a body of {len(block.args)} arguments"

@@ -39,7 +39,7 @@ def _source_text(source: str) -> str:
 
 
 def item_text(slot: Slot) -> str:
-    """Return the text `#sched.item<...>` of an operation's place in the schedule."""
+    """Return the text `#sched.item<...>` that states when and on which stream an operation runs."""
     waits = f" waits = {list(slot.waits)}" if slot.waits else ""
     records = "" if slot.records is None else f" records = {slot.records}"
     exposure = f' hidden = "{slot.exposure[0]!r}" exposed = "{slot.exposure[1]!r}"' if slot.exposure else ""

@@ -1,1 +1,3 @@
-"""Shardy's dialect `sdy`: meshes, shardings, collectives, manual computations and propagation directives."""
+"""Reader and printer of Shardy's dialect `sdy`: meshes, shardings, collectives, manual computations, propagation
+directives.
+"""

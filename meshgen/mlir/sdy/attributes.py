@@ -116,7 +116,7 @@ class ShardingPerValueAttr(Data[tuple[str, ...]]):
 
 @irdl_attr_definition
 class ManualAxesAttr(OpaqueSyntaxAttribute, Data[tuple[str, ...]]):
-    """The manual axes of a manual computation, such as `#sdy<manual_axes{"x", "y"}>`."""
+    """The attribute with the manual axes of a manual computation, such as `#sdy<manual_axes{"x", "y"}>`."""
 
     name = "sdy.manual_axes"
 
@@ -158,7 +158,7 @@ class ListedAxes(OpaqueSyntaxAttribute, Data[str]):
 
 @irdl_attr_definition
 class AxisRefListAttr(ListedAxes):
-    """One list of axes, such as `#sdy<axis_ref_list{"x"}>`."""
+    """The attribute for a list of axes, such as `#sdy<axis_ref_list{"x"}>`."""
 
     name = "sdy.axis_ref_list"
     brackets = "{}"
@@ -166,21 +166,23 @@ class AxisRefListAttr(ListedAxes):
 
 @irdl_attr_definition
 class ListOfAxisRefListsAttr(ListedAxes):
-    """One list of axes per tensor dim, such as `#sdy<list_of_axis_ref_lists[{"x"}, {}]>`."""
+    """The attribute for a list of axes per tensor dim, such as `#sdy<list_of_axis_ref_lists[{"x"}, {}]>`."""
 
     name = "sdy.list_of_axis_ref_lists"
 
 
 @irdl_attr_definition
 class AllToAllParamListAttr(ListedAxes):
-    """The axes that an all-to-all moves from one dim to another, such as `#sdy<all_to_all_param_list[{"x"}: 0->1]>`."""
+    """The attribute with the axes that an all-to-all moves between dims, such as `#sdy<all_to_all_param_list[{"x"}:
+    0->1]>`.
+    """
 
     name = "sdy.all_to_all_param_list"
 
 
 @irdl_attr_definition
 class AxisRefAttr(OpaqueSyntaxAttribute, AxisRef):
-    """A mesh axis or a sub-axis in replica groups, such as `#sdy<axis_ref"x":(1)2>`."""
+    """The attribute for a mesh axis or a sub-axis in replica groups, such as `#sdy<axis_ref"x":(1)2>`."""
 
     name = "sdy.axis_ref"
 
@@ -198,7 +200,9 @@ DIRECTIONS = ("NONE", "FORWARD", "BACKWARD")
 
 @irdl_attr_definition
 class DirectionAttr(OpaqueSyntaxAttribute, Data[str]):
-    """The direction in which shardings may propagate, such as `#sdy<propagation_direction FORWARD>`."""
+    """The attribute that says in which direction shardings may propagate, such as `#sdy<propagation_direction
+    FORWARD>`.
+    """
 
     name = "sdy.propagation_direction"
 

@@ -28,7 +28,7 @@ from meshgen.spec import PARTIAL_KINDS
 
 
 class MeshOp(TextOperation):
-    """The declaration of a mesh: `sdy.mesh @mesh = <["x"=2, "y"=4]>`."""
+    """The operation that declares a mesh: `sdy.mesh @mesh = <["x"=2, "y"=4]>`."""
 
     @classmethod
     def read(cls, parser: TextParser) -> Self:
@@ -60,7 +60,7 @@ class OneValueOperation(TextOperation):
 
 
 class ShardingGroup(OneValueOperation):
-    """The membership of a value in a sharding group: `sdy.sharding_group %x group_id=0 : tensor<8xf32>`."""
+    """The operation that puts a value into a sharding group: `sdy.sharding_group %x group_id=0 : tensor<8xf32>`."""
 
     @classmethod
     def parse_properties(cls, parser: Parser) -> dict[str, Attribute]:
@@ -83,7 +83,7 @@ class PropagationBarrier(OneValueOperation):
 
 
 class DataFlowEdge(OneValueOperation):
-    """The sharding that Shardy's passes chose for a value.
+    """An operation that states the sharding which Shardy's passes chose for a value.
 
     sdy.data_flow_edge %x sharding=<@mesh, [{"x"}]> : tensor<8xf32>
     """

@@ -178,7 +178,7 @@ def _read_argument(reading: Reading, attribute: Attribute, slot: Slot) -> None:
 
 
 def _read_results(importer: Importer, operation: Operation, attribute: Attribute) -> None:
-    """Annotate the results of an operation with its `sdy.sharding` attribute."""
+    """Annotate the results of an operation with the shardings in its attribute `sdy.sharding`."""
     bodies = attribute.data if isinstance(attribute, ShardingPerValueAttr) else None
     if bodies is None or len(bodies) != len(operation.results):
         message = (

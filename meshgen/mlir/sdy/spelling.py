@@ -72,7 +72,7 @@ class Tokens:
         return token
 
     def accept(self, token: str) -> bool:
-        """Skip `token` if it is the next one. Returns whether it was."""
+        """Skip `token` if it is the next token. Returns whether it was."""
         is_next = self.next == token
         self._position += is_next
         return is_next

@@ -75,7 +75,7 @@ def flag(op: Operation, name: str, default: bool) -> bool:
 
 
 def open_dims(op: Operation) -> tuple[bool, ...]:
-    """Return the attribute `open_dims` of an annotation."""
+    """Return for each dim whether the annotation `op` leaves it open (its attribute `open_dims`)."""
     return tuple(map(bool, integers(op.attributes.get("open_dims"))))
 
 

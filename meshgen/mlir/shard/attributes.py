@@ -31,7 +31,7 @@ MOST_LOOPS = 192  # Maximum number of loops of an operation: three tensors with 
 
 
 def parse_list(parser: AttrParser, element: Callable[[], T]) -> tuple[T, ...]:
-    """Parse `[a, b, ...]`."""
+    """Parse a list `[a, b, ...]`. The function `element` parses one element."""
     return tuple(parser.parse_comma_separated_list(parser.Delimiter.SQUARE, element))
 
 
@@ -182,7 +182,7 @@ class AnnotationAttr(Data[OnGrid]):
 
 @irdl_attr_definition
 class PartialAttr(Data[Partial], SpacedOpaqueSyntaxAttribute):
-    """The axes along which a value is unreduced, and their reduction kinds: `partial = sum[0]` in `shard.sharding`."""
+    """The attribute with the partial axes of a `shard.sharding` and their reduction kinds: `partial = sum[0]`."""
 
     name = "meshgen.partial"
 

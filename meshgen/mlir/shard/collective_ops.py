@@ -1,4 +1,5 @@
-"""Operations that communicate between devices or query them: the `shard` dialect's, and our own named `meshgen.`.
+"""Operations that communicate between devices or query them: those of the `shard` dialect, and meshgen's own
+(`meshgen.`).
 
 Operand types are local shapes, or global shapes with a `#meshgen.split` encoding on both sides (stages `materialize`
 and `optimize`). `ops/collective_checks.py` checks the shapes and encodings of each operation. A group over sub-axes is
@@ -6,39 +7,40 @@ written as the attribute `axes = ["x:(1)2"]` instead of `grid_axes`.
 
     all_gather      concatenate the group's tensors along `gather_axis`, on every device of the group
     all_reduce      reduce element-wise over the group, in the result's element type, on every device of the group
-    reduce          reduce element-wise over the group, on its `root`; undefined on the other devices
+    reduce          reduce element-wise over the group, on its `root`; the result is undefined on the other devices
     all_slice       keep the part of the local tensor along `slice_axis` at the device's position in its group
     all_to_all      split along `split_axis`, send part i to device i of the group, concatenate along `concat_axis`
     reduce_scatter  reduce over the group; the device at position i keeps part i along `scatter_axis`
     shift           the device at coordinate c + offset of `shift_axis` receives the tensor of the device at c.
                     Upstream's example (`offset = 2 rotate` on four devices) leaves the direction open. Without
-                    `rotate` the result is undefined on devices without a source
+                    `rotate`, the result is undefined on devices to which no device sends
 
-Upstream does not have:
+Operations that upstream lacks:
 
-    permute_pairs   for each [source, target] of `pairs` (device numbers) the target receives the source's tensor;
-                    other devices have zeros. The pairs move along `grid_axes`
-    to_partial      a replicated value as an unreduced one: the first device of each group keeps it, the others hold
-                    the neutral element
-    grouped         one launch of `collective` (all_reduce, all_gather, reduce_scatter) on several operands, with one
-                    result each. `axis` is the tensor axis of the latter two. Valid from stage `fuse` on
-    permute         the same tiles on other devices; without encodings it has the attributes `source`, `target` and
-                    `shape` (global)
-    retile          directly to another sharding: each device fetches missing elements from the nearest holder
-    mask_padding    fill with `fill` the rows of `dim` whose global index is at least `size`: the local row i has the
-                    global index (device index) * (local size) + i
-    fetch_rows      rows [(index * step + base) / divisor, ...) of the group's tiles joined along `dim`, as many as
-                    the result has. The quotient is rounded up; the default divisor is 1. The joined tensor has
-                    `limit` rows. With `wrap` row numbers are taken modulo `limit`; without it rows outside are
-                    undefined. `parts` are several fetches in one message, each with start, tile, base, step, rows,
-                    limit: of the rows [start, start + tile) of the input. The result concatenates their rows
-    process_index   the device's number in its group over `grid_axes`, mixed radix, as a 0-d tensor
-    axis_size       the number of devices of a group over `grid_axes` as a 0-d tensor, for a grid of dynamic size
-    transfer_send   send the tensor to the devices of another grid: `source` is its sharding here, `target` its
-                    sharding there. The result, and the operand of `after`, is an order token: transfers run in the
-                    order of their tokens
-    transfer_recv   receive the tensor of the `transfer_send` with the same channel, and the token for the next
-                    transfer
+    permute_pairs   for each [source, target] in `pairs` (device numbers), the target receives the source's tensor;
+                    devices that are not a target get zeros. Source and target differ only along `grid_axes`
+    to_partial      turn a replicated value into an unreduced one: the first device of each group keeps it, the other
+                    devices hold the neutral element
+    grouped         run `collective` (all_reduce, all_gather or reduce_scatter) on several operands in one launch, with
+                    one result per operand. `axis` is the tensor dim of all_gather and reduce_scatter. Valid from stage
+                    `fuse` on
+    permute         move the tiles to other devices without changing them. If the types have no encodings, the
+                    attributes `source`, `target` and `shape` state the shardings and the global shape
+    retile          reshard directly: each device fetches the elements that it lacks from the nearest holder
+    mask_padding    fill with `fill` the rows of `dim` whose global index is at least `size`. The global index of the
+                    local row i is (device index) * (local size) + i
+    fetch_rows      fetch rows from the tiles of the group, joined along `dim`: as many as the result has, from row
+                    (index * step + base) / divisor on, rounded up. `index` is the device's index in the group, and
+                    the default divisor is 1. The joined tensor has `limit` rows. With `wrap`, row numbers are taken
+                    modulo `limit`; without it, rows outside are undefined. `parts` lists several fetches in one
+                    message, each with start, tile, base, step, rows and limit: a fetch reads from the rows
+                    [start, start + tile) of the input. The result concatenates the fetched rows
+    process_index   return the device's index in its group over `grid_axes` (row-major) as a 0-d tensor
+    axis_size       return the number of devices in a group over `grid_axes` as a 0-d tensor, for a grid of dynamic size
+    transfer_send   send the tensor to the devices of another grid: `source` is its sharding on this grid, `target` its
+                    sharding on the other. The result, and the operand after `after`, is an order token: transfers run
+                    in the order of their tokens
+    transfer_recv   receive the tensor of the `transfer_send` with the same channel, and return an order token as well
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Printer of collectives and other mesh operations of the `shard` dialect."""
+"""Printer of the collectives and other mesh operations of the `shard` dialect."""
 
 from __future__ import annotations
 

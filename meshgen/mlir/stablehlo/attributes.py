@@ -103,7 +103,9 @@ _LETTERS = {"batch": "b", "feature": "f", "output_feature": "o", "input_feature"
 
 @irdl_attr_definition
 class ConvolutionDimensions(Data[tuple[tuple[str, ...], ...]]):
-    """The role of each dim of input, kernel and output, such as `[b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1]`."""
+    """The attribute with the role of each dim of input, kernel and output, such as `[b, f, 0, 1]x[o, i, 0, 1]->[b, f,
+    0, 1]`.
+    """
 
     name = "stablehlo.conv"
     names = tuple(

@@ -1,4 +1,4 @@
-"""Convolutions of StableHLO."""
+"""The operation `stablehlo.convolution`, its parser, printer and importer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Element-wise operations of StableHLO."""
+"""Declarations of StableHLO's element-wise operations."""
 
 from __future__ import annotations
 

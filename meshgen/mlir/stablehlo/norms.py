@@ -84,7 +84,9 @@ def _inference(b: Builder, *operands: Value) -> Value:
 
 
 def _training(b: Builder, *operands: Value) -> list[Value]:
-    """Return the normalized x, its mean and its variance. The operands are (x, scale, offset)."""
+    """Return x normalized with its own mean and variance, the mean, and the variance. The operands are (x, scale,
+    offset).
+    """
     norm = _norm(b, 3, operands)
     x, scale, offset = operands
     mean = norm.mean(x)

@@ -1,4 +1,4 @@
-"""Print element-wise nodes as `linalg.map`, which upstream can partition and fuse:
+"""Print element-wise nodes as `linalg.map`, which upstream's passes can partition and fuse.
 
 %1 = linalg.map { math.tanh } ins(%0 : tensor<8x16xf32>) outs(%e : tensor<8x16xf32>)
 %3 = linalg.map ins(%1, %2 : tensor<8xf32>, tensor<8xf32>) outs(%f : tensor<8xi1>) (%4: f32, %5: f32, %6: i1) {
