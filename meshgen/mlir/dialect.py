@@ -56,9 +56,7 @@ class Dialect:
     importers: Mapping[str, ImportOp] = field(default_factory=dict[str, ImportOp])
     """Operation name -> function that adds nodes to the graph for the operation and binds its results."""
     self_contained: tuple[str, ...] = ()
-    """Operations that convert to the same nodes and faults wherever they stand: the types, properties and regions
-    decide.
-    """
+    """Operations whose nodes and faults depend only on their types, properties and regions, not on their context."""
     verifiers: Mapping[str, OnModule] = field(default_factory=dict[str, OnModule])
     """Operation name -> function that checks the operation, in addition to its xDSL definition and type inference."""
     writers: Mapping[str, WriteNode] = field(default_factory=dict[str, WriteNode])
@@ -86,8 +84,9 @@ class Dialect:
     rewriters: tuple[OnModule, ...] = ()
     """Functions that rewrite the operations of each function before conversion, into equivalent operations."""
     whole_axes: Mapping[str, WholeAxes] = field(default_factory=dict[str, WholeAxes])
-    """Operation name -> function that returns the mesh that the operation names, and axes of it that the program's mesh
-    must have as full axes, not as sub-axes.
+    """Operation name -> function that returns a mesh and axes of it. The program's mesh must have these as full axes,
+    not as
+    sub-axes.
     """
 
     slot_attrs: Mapping[str, ReadSlotAttr] = field(default_factory=dict[str, ReadSlotAttr])

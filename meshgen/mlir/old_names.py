@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-_ALIASES = {"mhlo": "stablehlo"}  # Dialects whose operations are those of another dialect under another prefix
+_ALIASES = {"mhlo": "stablehlo"}  # Dialect whose operations are those of another dialect -> that dialect
 # Upstream renamed its `mesh` dialect to `shard` and moved `tensor.pack` to linalg.
 # The RFC's `mesh` dialect is a different one: its operations are in `mlir/mesh`.
 _OLD_NAMES = {

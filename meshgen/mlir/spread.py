@@ -36,7 +36,7 @@ def over(builder: Builder, spread: Spread, loops: Sequence[int], sizes: Sequence
 
 
 def sliced(builder: Builder, value: Value, start: Sequence[int], limit: Sequence[int], stride: Sequence[int]) -> Value:
-    """Slice a value. A slice that covers the whole value returns it unchanged."""
+    """Slice a value. Returns the value unchanged if the slice covers all of it."""
     if not any(start) and tuple(limit) == value.type.shape and all(step == 1 for step in stride):
         return value
     shape = [max(0, -(-(b - a) // s)) for a, b, s in zip(start, limit, stride, strict=True)]

@@ -37,7 +37,8 @@ NODES = {
     "bitwise_and": "and", "bitwise_or": "or", "bitwise_xor": "xor", "logical_and": "and", "logical_or": "or", "logical_xor": "xor",
     "logical_left_shift": "shift_left", "logical_right_shift": "shift_right_logical",
 }  # fmt: skip
-# Operations on booleans, which are integers modulo 2. As a signed number, true is -1, so `maxsi` is `and`.
+# Integer operation -> logical operation that computes it on booleans (integers modulo 2; as a signed number, true is
+# -1)
 OF_BITS = {"addi": "xor", "subi": "xor", "muli": "and", "maxsi": "and", "minsi": "or", "maxui": "or", "minui": "and"}
 COMPARE = {
     "eq": "EQ", "ne": "NE", "slt": "LT", "sle": "LE", "sgt": "GT", "sge": "GE", "ult": "LT", "ule": "LE", "ugt": "GT",
@@ -208,7 +209,7 @@ SPECIAL: dict[str, Callable[[Builder, Operation, Sequence[Value]], Value]] = {
     **dict.fromkeys(("extf", "truncf", "extsi", "extui", "trunci", "sitofp", "uitofp", "fptosi", "fptoui",
                      "index_cast", "index_castui", "bitcast"), _cast),
 }  # fmt: skip
-"""Functions that emit an operation for which the mnemonic and the operands are not enough, by mnemonic."""
+"""Mnemonic -> function that emits an operation which depends on more than its operands, for example on attributes."""
 
 
 def elementwise(builder: Builder, *operands: Value) -> Sequence[Value]:

@@ -25,7 +25,7 @@ from meshgen.mlir.stablehlo.fields import word
 from meshgen.mlir.stablehlo.types import ARROW, TypesForm
 from meshgen.mlir.text_operation import Field, Properties, Values, define, values_of
 
-# `chlo.broadcast_add %x, %y {broadcast_dimensions = array<i64: 1>} : (tensor<4xf32>, tensor<2x4xf32>) -> ...`
+# Example: `chlo.broadcast_add %x, %y {broadcast_dimensions = array<i64: 1>} : (tensor<4xf32>, tensor<2x4xf32>) -> ...`
 _DIMS = listed("broadcast_dimensions", "dims")._replace(is_required=False)
 
 
@@ -159,7 +159,7 @@ _BROADCASTS = (
 )  # fmt: skip
 PART = merged(
     as_nodes(
-        # `chlo.zeta %x, %q : tensor<4xf32>, tensor<4xf32> -> tensor<4xf32>`
+        # Example: `chlo.zeta %x, %q : tensor<4xf32>, tensor<4xf32> -> tensor<4xf32>`
         *define(HloOperation, "chlo", {
             "1 -> 1": "acos acosh asin asinh _asin_acos_kernel atanh bessel_i1e cosh digamma erf erf_inv erfc lgamma sinh",
             "2 -> 1": "mulhi next_after polygamma zeta",

@@ -66,7 +66,9 @@ def _layout(b: Builder, plain: TensorType, packed: TensorType) -> _Layout:
 
 
 def _pack(b: Builder, value: Value, target: Value, *pads: Value) -> Value:
-    """Pad to a multiple of the tile size (with the third operand, or 0 without one), then split and transpose."""
+    """Pad each dim to a multiple of its tile size with the third operand, or with 0 without one. Then split and
+    transpose.
+    """
     layout, plain = _layout(b, value.type, target.type), value.type.sizes
     if (padded_sizes := layout.padded(plain)) != list(plain):
         zeros = (0,) * len(plain)

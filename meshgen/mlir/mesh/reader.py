@@ -172,8 +172,8 @@ def _per_dim(importer: Importer, op: Operation, name: str, lists: Lists) -> None
 
 
 def _are_outer_axes(dim_axes: tuple[str, ...], axes: tuple[str, ...]) -> bool:
-    """Whether `axes` split the dim but are not the innermost of `dim_axes`. The tiles of a group are then not
-    contiguous.
+    """Whether `axes` split the dim but are not the innermost of `dim_axes`. A gather over them joins tiles that are not
+    adjacent.
     """
     return set(axes) <= set(dim_axes) and dim_axes[len(dim_axes) - len(axes) :] != axes
 

@@ -90,7 +90,7 @@ def _refuse_meshes(importer: Importer, operation: Operation, names: Iterable[str
 
 def _import_over_mesh(importer: Importer, operation: ManualComputation, axes: tuple[str, ...], in_specs: Sequence[Annotation],
                       out_specs: Sequence[Annotation]) -> None:  # fmt: skip
-    """Emit the `manual` node of a computation whose mesh is the default mesh now."""
+    """Emit the `manual` node of a computation. The caller has made the mesh of the computation the default mesh."""
     mesh = importer.reading.module.mesh
     for axis in axes:
         if axis not in mesh.names:
@@ -169,7 +169,7 @@ def _check_types(importer: Importer, operation: Operation, role: str, outside: S
             operation,
             "give it with --mesh",
         )
-    if importer.reading.faults:  # Earlier faults may be unknown axes, of which local types cannot be computed.
+    if importer.reading.faults:  # An earlier fault may be an unknown axis. Local types cannot be computed then.
         return
     for index, (ssa, sharding, value) in enumerate(zip(outside, shardings, inside, strict=True)):
         kind = importer.type(ssa)

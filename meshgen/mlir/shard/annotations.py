@@ -175,7 +175,7 @@ def _check_single(importer: Importer, op: Operation, source: SSAValue, node: Nod
 
 
 def _is_firm(node: Node) -> bool:
-    """Whether an annotation is required and has no open dims. Other annotations never contradict each other."""
+    """Whether an annotation is required and has no open dims. Only two such annotations can contradict each other."""
     return node.attrs.required and not any(node.attrs.open_dims)
 
 

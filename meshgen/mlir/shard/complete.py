@@ -114,7 +114,7 @@ def _program_nodes(graph: Graph) -> Iterator[Node]:
 def _depends_on_device(node: Node) -> bool:
     """Whether the result of a node depends on the device that runs it, as for collectives.
 
-    A manual computation as a whole does not.
+    False for a manual computation, which counts as one operation on global tensors.
     """
     return node.op != "manual" and ("axes" in node.attrs.given or node.op in MOVES)
 

@@ -197,7 +197,7 @@ class Bracketed(Data[str]):
 
 @irdl_attr_definition
 class ResultAccuracy(Bracketed):
-    """The requested accuracy of a function, such as `<mode = #stablehlo.result_accuracy_mode<HIGHEST>>`. It is ignored."""
+    """The requested accuracy of a function, which is ignored: `<mode = #stablehlo.result_accuracy_mode<HIGHEST>>`."""
 
     name = "stablehlo.result_accuracy"
 

@@ -156,6 +156,7 @@ PART = Dialect(
             "composite_regions?: any>": "composite",
         }),
         *define(GetTupleElement, "stablehlo", {"1 -> 1": "get_tuple_element"}),
+        # Example:
         # `stablehlo.tuple %a, %b : tuple<tensor<4xf32>, tensor<i32>>`, `stablehlo.create_token : !stablehlo.token`
         *define(HloOperation, "stablehlo", {"_ -> 1": "tuple after_all", "0 -> 1": "create_token"}, TYPES=TUPLE),
     ),

@@ -99,11 +99,11 @@ _NODES = (
     *define(GenericOperation, "stablehlo", {"1+n -> 1+n {2+2n -> 1}": "sort"}, FIELDS=(
         number("dimension", "dim", default=-1), flag("is_stable", "is_stable"),
     )),
-    # `%state, %bits = stablehlo.rng_bit_generator %s, algorithm = THREE_FRY : (...) -> (...)`
+    # Example: `%state, %bits = stablehlo.rng_bit_generator %s, algorithm = THREE_FRY : (...) -> (...)`
     *define(HloOperation, "stablehlo", {"1 -> 2": "rng_bit_generator"}, FIELDS=(
         word("rng_algorithm", RngAlgorithm, "algorithm", "algorithm"),
     )),
-    # `%0, %1 = stablehlo.optimization_barrier %a, %b : tensor<..>, tensor<..>`
+    # Example: `%0, %1 = stablehlo.optimization_barrier %a, %b : tensor<..>, tensor<..>`
     *define(HloOperation, "stablehlo", {"n -> n": "optimization_barrier"}, TYPES=SAME),
 )  # fmt: skip
 

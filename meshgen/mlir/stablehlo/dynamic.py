@@ -34,7 +34,7 @@ def _dynamic(signature: str, name: str, *fields: Field) -> Sequence[type[TextOpe
 
 
 _DIMENSION = number("dimension", "dim", "dim")
-# `stablehlo.set_dimension_size %x, %n, dim = 1 : (...) -> ...`
+# Example: `stablehlo.set_dimension_size %x, %n, dim = 1 : (...) -> ...`
 _SET_SIZE = _dynamic("2 -> 1", "set_dimension_size", _DIMENSION)
 _OPERATIONS = (
     *_dynamic("1 -> 1", "get_dimension_size", _DIMENSION),

@@ -24,12 +24,12 @@ _CONFIG = Field(
 
 
 _OPERATIONS = (
-    # `stablehlo.einsum %a, %b, config = "ab,bc->ac" : (...) -> ...`
+    # Example: `stablehlo.einsum %a, %b, config = "ab,bc->ac" : (...) -> ...`
     *define(HloOperation, "stablehlo", {"1 -> 1": "unary_einsum", "2 -> 1": "einsum"}, FIELDS=(_CONFIG,)),
     *define(GenericOperation, "stablehlo", {"2 -> 1": "torch_index_select"}, FIELDS=(
         number("dim", "dim"), number("batch_dims", "batch_dims"),
     )),
-    # `stablehlo.broadcast %x, sizes = [2, 3] : (tensor<4xf32>) -> tensor<2x3x4xf32>`
+    # Example: `stablehlo.broadcast %x, sizes = [2, 3] : (tensor<4xf32>) -> tensor<2x3x4xf32>`
     *define(HloOperation, "stablehlo", {"1 -> 1": "broadcast"}, FIELDS=(listed("broadcast_sizes", "sizes", "sizes"),)),
 )  # fmt: skip
 

@@ -10,9 +10,9 @@ from meshgen.mlir.stablehlo.types import ONE
 from meshgen.mlir.text_operation import define
 
 PART = as_nodes(
-    # `stablehlo.cholesky %a, lower = true : tensor<6x6xf32>`
+    # Example: `stablehlo.cholesky %a, lower = true : tensor<6x6xf32>`
     *define(HloOperation, "stablehlo", {"1 -> 1": "cholesky"}, FIELDS=(flag("lower", "lower", "lower"),), TYPES=ONE),
-    # `stablehlo.fft %x, type = FFT, length = [30] : (...) -> ...`
+    # Example: `stablehlo.fft %x, type = FFT, length = [30] : (...) -> ...`
     *define(HloOperation, "stablehlo", {"1 -> 1": "fft"}, FIELDS=(
         word("fft_type", FftType, "kind", "type"), listed("fft_length", "length", "length"),
     )),

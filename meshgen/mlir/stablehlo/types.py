@@ -101,7 +101,8 @@ def _of_parts(operands: Texts, results: Texts) -> Texts:
 
 FUNCTION = TypesForm(_all_one)  # `: (tensor<4xf32>) -> tensor<8xf32>`. A single type is accepted too.
 ONE = TypesForm(_all_one, _one)  # `: tensor<4xf32>` if all types are equal
-ARROW = TypesForm(_all_one, has_arrow=True)  # `: tensor<4xf32>, tensor<4xf32> -> tensor<4xf32>`
+# `: tensor<4xf32>, tensor<4xf32> -> tensor<4xf32>`. If all types are equal, one is accepted.
+ARROW = TypesForm(_all_one, has_arrow=True)
 # `: tensor<4xf32>, tensor<8xf32>` if each operand has the type of the result at its position
 SAME = TypesForm(lambda types, _: (types, types), _same)
 OPERANDS = TypesForm(lambda types, _: (types, ()))  # no results

@@ -46,9 +46,9 @@ def _rng(b: Builder, first: Value, second: Value, *_: Value) -> Value:
     fraction = b.apply("shift_right_logical", bits, b.constant(width - fraction_bits, bits_type))
     scale = b.constant(2.0**-fraction_bits, TensorType(kind.shape, float_dtype))
     unit = b.apply("multiply", b.convert(fraction, float_dtype), scale)
-    if (
-        distribution == "NORMAL"
-    ):  # A normal number is the inverse of the distribution function at a uniform number. Add half a step, since the inverse is infinite at 0.
+    # A normal number is the inverse of the distribution function at a uniform number. Add half a step, since the
+    # inverse is infinite at 0.
+    if distribution == "NORMAL":
         half = b.constant(2.0 ** -(fraction_bits + 1), unit.type)
         twice = b.apply("add", unit, b.apply("add", unit, half))
         centered = b.apply("subtract", twice, b.constant(1, unit.type))
@@ -72,7 +72,7 @@ def _map(b: Builder, *operands: Value) -> Value:
 PART = Dialect(
     operations=(
         *define(HloOperation, "stablehlo", {"1 -> 1": " ".join(MHLO_FUNCTIONS)}, TYPES=ONE),
-        # `stablehlo.rng %a, %b, %shape, distribution = UNIFORM : (...) -> ...`
+        # Example: `stablehlo.rng %a, %b, %shape, distribution = UNIFORM : (...) -> ...`
         *define(HloOperation, "stablehlo", {"3 -> 1": "rng"}, FIELDS=(
             word("rng_distribution", RngDistribution, "how", "distribution"),
         )),

@@ -21,9 +21,9 @@ from meshgen.mlir.upstream.printer import UpstreamPrinter, Write
 UPSTREAM = [
     node_of(operation.name) for operation in (*COLLECTIVES, *ROOTED, SHIFT) if operation.name.startswith("shard.")
 ]
-# Collectives that split a dim -> node attribute with that dim. The next table does so for dims along which they
-# concatenate tiles.
+# Collective that splits a dim -> node attribute with the number of this dim
 _CUT = {"all_slice": "dim", "reduce_scatter": "dim", "all_to_all": "split_dim"}
+# Collective that concatenates tiles along a dim -> node attribute with the number of this dim
 _CONCATENATED = {"all_gather": "dim", "all_to_all": "concat_dim"}
 
 
