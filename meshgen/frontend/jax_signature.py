@@ -99,9 +99,7 @@ def kept_leaves(program: Any, leaves: int, inputs: int) -> dict[int, int] | None
 
 
 def _roots(parameters: Mapping[int | str, Any], names: Mapping[int, str]) -> dict[int | str, str]:
-    """Return a name for each parameter: the common prefix of its input names, or `arg0`, `arg1`, ... without such
-    names.
-    """
+    """Return a name for each parameter: the common prefix of its input names, or `arg0`, `arg1`, ... without any."""
     numbered = {key: key if isinstance(key, str) else f"arg{key}" for key in parameters}
     root_names = dict(numbered)
     for key, tree in parameters.items():

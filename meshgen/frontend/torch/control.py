@@ -1,4 +1,7 @@
-"""Torch's higher-order operators: control flow, and contexts such as `torch.no_grad()`, whose bodies are subgraphs."""
+"""Torch's higher-order operators, whose operands include subgraphs.
+
+They are control flow, and contexts such as `torch.no_grad()`.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +18,9 @@ from meshgen.frontend.tracer.tensor import Tensor
 
 @dataclass(frozen=True)
 class Part:
-    """A subgraph of a node: a branch, a loop body, or the body of a context such as `torch.no_grad()`.
+    """A subgraph of a node, such as a branch, a loop body, or the body of a context.
 
-    Calling it traces the subgraph.
+    Calling it with operands traces the subgraph and returns the results.
     """
 
     graph: Json
@@ -30,7 +33,7 @@ class Part:
 def run_autocast(device: str, dtype: Any, enabled: bool, cache: Any, part: Part, *operands: Any) -> list[Any]:
     """Trace the body of `torch.autocast`. Raises ProgramError MG0103 if autocast is enabled.
 
-    Disabled autocast has no effect: torch exports the operations of the body with the dtypes that they use.
+    If it is disabled, the body is traced as it is: torch exports the operations with the dtypes that they use.
     """
     if enabled:
         refuse("a region of torch.autocast chooses types while it runs", "export the model with parameters of the target type", "MG0103")  # fmt: skip
@@ -42,13 +45,16 @@ def tensors(values: Sequence[Any]) -> list[Tensor]:
 
 
 def while_loop(test: Part, step: Part, carried: Sequence[Any], invariants: Sequence[Any] = ()) -> list[Any]:
-    """Trace a while loop and return the final values of `carried`. The values `invariants` are loop-invariant."""
+    """Trace `while test(...): carried = step(...)` and return the final values of `carried`.
+
+    Both subgraphs also get the loop-invariant values `invariants`.
+    """
     final_values = control_flow.while_loop(lambda values: test(*values, *invariants)[0], lambda values: tuple(step(*values, *invariants)), tuple(tensors(carried)))  # fmt: skip
     return list(final_values)
 
 
 def scan(step: Part, carried: Sequence[Any], rows: Sequence[Any], invariants: Sequence[Any] = ()) -> list[Any]:
-    """Trace a scan over the first dim of `rows`. The values `invariants` are loop-invariant.
+    """Trace a scan over the first dim of `rows`. The subgraph `step` also gets the loop-invariant values `invariants`.
 
     Returns:
         The final values of `carried`, then the outputs of all iterations, stacked along a new first dim.

@@ -15,7 +15,7 @@ from meshgen.ir.graph import TensorType
 from meshgen.runtime.sessions.torch_archive import SCALAR_TYPES
 
 Json = Mapping[str, Any]
-# Kinds of arguments that do not affect results; they are read as None.
+# Kinds of arguments that do not affect results and are read as None.
 IGNORED_ARGUMENT_KINDS = ("as_memory_format", "as_layout", "as_device", "as_none")
 
 
@@ -26,7 +26,7 @@ def only(union: Json) -> tuple[str, Any]:
 
 
 def names_in(argument: Json) -> list[str]:
-    """Return the names of the tensors and numbers that `argument` refers to."""
+    """Return the names of the tensors and symbolic numbers in `argument`."""
     kind, value = only(argument)
     if kind in ("as_tensor", "as_custom_obj"):
         return [value["name"]]
@@ -43,8 +43,9 @@ def read_argument(argument: Json, lookup: Callable[[str], Any], subgraph: Callab
     """Convert an argument of a node to a Python value.
 
     Args:
-        lookup: returns the tensor or number of a name.
-        subgraph: converts a graph argument.
+        lookup: returns the tensor or number with a name.
+        subgraph: converts a graph that is an argument.
+
     Returns:
         The value. Dtypes become meshgen's dtype names; devices, layouts and memory formats become None.
     """
@@ -65,7 +66,7 @@ def read_argument(argument: Json, lookup: Callable[[str], Any], subgraph: Callab
         return subgraph(value)
     if kind == "as_complex":
         return complex(float(value["real"]), float(value["imag"]))
-    if kind in ("as_float", "as_floats"):  # torch writes infinities and NaN as strings
+    if kind in ("as_float", "as_floats"):  # Torch writes infinities and NaN as strings.
         return float(value) if kind == "as_float" else [float(item) for item in value]
     return value
 
@@ -78,7 +79,7 @@ def _argument_element(union: Json, lookup: Callable[[str], Any]) -> Any:
 
 
 def size_of(size: Json, symbols: Mapping[str, int]) -> int | None:
-    """Evaluate a tensor size for the given values of symbols. Returns None if it contains another symbol."""
+    """Return the value of a tensor size for these values of symbols, or None if it contains another symbol."""
     kind, value = only(size)
     try:
         return value if kind == "as_int" else computed(value["expr_str"], symbols.__getitem__)
@@ -95,7 +96,10 @@ def type_of(meta: Json, symbols: Mapping[str, int]) -> TensorType:
 
 
 def split_out_argument(node: Json) -> Iterator[Json]:
-    """Split a node with an `out=` tensor into the operation and a copy into that tensor. Yield other nodes unchanged."""
+    """Yield an operation with an `out=` tensor as two nodes: the operation, and a copy of the result into that tensor.
+
+    Other nodes are yielded unchanged.
+    """
     outs = [argument for argument in node["inputs"] if argument.get("kind") == 2 and argument["name"] == "out"]
     if len(outs) != 1 or len(node["outputs"]) != 1 or not names_in(outs[0]["arg"]):
         yield node

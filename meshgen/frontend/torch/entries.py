@@ -1,8 +1,9 @@
-"""Inputs of an exported program: their origin (caller or model), their names, and tied tensors with several names.
+"""Inputs of an exported program: whether the caller or the model supplies them, their names, and tied tensors.
 
-forward(self, x, w), with a buffer `w`      arguments `x`, `w`; state `self.w`, which weights may call `w`
-head.weight = embed.weight                  one input `embed.weight` with the alias `head.weight`
-step({"layers.0.W": w}, x) by make_fx       `arg0.layers.0.W` with torch's placeholder `arg0_layers_0_w` as alias
+forward(self, x, w), with a buffer `w`          arguments `x`, `w`; state `self.w`, which weights may call `w`
+head.weight = embed.weight                      one input `embed.weight` with the alias `head.weight`
+step({"layers.0.W": w}, x) by make_fx           `arg0.layers.0.W` with torch's placeholder `arg0_layers_0_w` as
+alias
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from meshgen.frontend.torch.kinds import unusable
 from meshgen.frontend.torch.trees import Tree
 from meshgen.frontend.tracer.tensor import Tensor
 
-# Names of constant tensors that make_fx or torch.export lifts from the user's code.
+# Names of constant tensors that make_fx or torch.export lifts from the user's code to inputs.
 _LIFTED = re.compile(r"(.*\.)?_(tensor_constant|lifted_tensor_constant|lifted_tensor)\d+")
 
 
@@ -28,14 +29,15 @@ class Entry:
     """An input of the exported graph.
 
     Attributes:
-        kind: `user_input`, `number` (passed by the caller, but constant in the program), `state`, `constant` or
-            `token`.
-        name: name in the exported graph.
-        target: name in torch's signature; for state and constants, the name in the model.
-        value: the value of a number, which is constant in the program.
-        input_name: name of the module's input.
-        number: index of the module's input, or None if this entry has no input.
-        initial: the tensor before the program runs.
+        kind: `user_input`; `number` (passed by the caller, but constant in the program); `state` (a parameter or
+        buffer);
+            `constant`; or `token` (orders side effects).
+        name: the name in the exported graph.
+        target: the name in torch's signature. For state and constants, this is the name in the model.
+        value: the value, if `kind` is `number`.
+        input_name: the name of the input in the imported module.
+        number: the index of the input in the imported module, or None if it has no input for this entry.
+        initial: the tensor at the start of the program.
         tied: an earlier entry with the same tensor, or None.
     """
 
@@ -50,7 +52,7 @@ class Entry:
 
 
 def entries_of(specs: Sequence[Json]) -> list[Entry]:
-    """Return the inputs listed in torch's signature. Raises UsageError MG0001 for an unsupported kind of input."""
+    """Return the inputs in torch's signature. Raises UsageError MG0001 for an unsupported kind of input."""
     return [_entry(spec) for spec in specs]
 
 
@@ -67,16 +69,18 @@ def _entry(spec: Json) -> Entry:
         return Entry("constant", content["arg"]["name"], content["tensor_constant_name"])
     if kind == "constant_input":
         return Entry("number", content["name"], content["name"], only(content["value"])[1])
-    if kind == "token":  # tokens order side effects; the supported operations with side effects only check for errors
+    # Tokens order side effects. The supported operations with side effects only check for errors, so tokens are
+    # ignored.
+    if kind == "token":
         return Entry(kind, content["arg"]["name"], content["arg"]["name"], 0)
     text = f"the program takes an input of the kind {kind}, which is not supported"
     raise unusable(text, "export a model whose inputs are tensors and numbers")
 
 
 def split_off_state(entries: Sequence[Entry], tree: Tree, names: Sequence[str]) -> Tree:
-    """Turn the leaves of the first argument into state and return the structure of the remaining arguments.
+    """Turn the arrays of the first argument, a list, into state with the names `names`.
 
-    The first argument is a list of tensors, whose names in the model are `names`.
+    Returns the structure of the remaining arguments.
     """
     by_position, by_name = tree.children
     leaves = [item for item in entries if item.kind in ("user_input", "number")]
@@ -89,7 +93,7 @@ def split_off_state(entries: Sequence[Entry], tree: Tree, names: Sequence[str]) 
 
 
 def argument_roots(entries: Sequence[Entry], tree: Tree, names: Sequence[str] | None) -> list[tuple[str, Tree]]:
-    """Return the name and structure of each parameter of the user's function, positional ones first."""
+    """Return (name, structure) for each parameter of the user's function, positional parameters first."""
     by_position, by_name = tree.children
     leaves = [entry.name for entry in entries if entry.kind in ("user_input", "number")]
     roots: list[tuple[str, Tree]] = []
@@ -108,7 +112,7 @@ def name_inputs(entries: Sequence[Entry], roots: Sequence[tuple[str, Tree]], tie
 
     Args:
         roots: name and structure of each parameter of the user's function.
-        ties: maps a name of state to the first name of the same tensor.
+        ties: maps the name of a state tensor to the first name of the same tensor.
     """
     leaves = [item for item in entries if item.kind in ("user_input", "number")]
     paths = [path for root, tree in roots for path in _paths(tree, (root,))]
@@ -134,7 +138,7 @@ def _paths(tree: Tree, path: tuple[str, ...]) -> Iterator[str]:
 
 
 def argument_nodes(entries: Sequence[Entry], roots: Sequence[tuple[str, Tree]]) -> dict[str, Node]:
-    """Map each parameter of the user's function, and each tensor of the model, to a structure of input slots."""
+    """Return the nodes of the signature: a structure per parameter of the user's function, a slot per state tensor."""
     leaves: list[Slot | None] = [_slot(entry) for entry in entries if entry.kind in ("user_input", "number")]
     nodes: dict[str, Node] = {}
     first_leaf = 0
@@ -150,9 +154,9 @@ def _slot(entry: Entry) -> Slot | None:
 
 
 def aliases_of(entries: Sequence[Entry]) -> dict[str, str]:
-    """Return alternative names of inputs.
+    """Map alternative names of inputs to the input names.
 
-    They are names of tied tensors, of state that shares its name with an argument, and torch's placeholder names.
+    Alternative names are those of tied tensors, of state that shares the name of an argument, and torch's placeholders.
     """
     inputs = [entry for entry in entries if entry.number is not None]
     aliases = {entry.name: entry.input_name for entry in inputs if entry.kind == "user_input"}

@@ -10,7 +10,7 @@ from meshgen.runtime.sessions.torch_files import is_archive
 
 
 def unusable(text: str, hint: str) -> UsageError:
-    """Return the UsageError MG0001 for an unusable program or unusable arguments."""
+    """Return a UsageError MG0001 for a program or arguments that cannot be imported."""
     return UsageError(Diagnostic("MG0001", text, hint=hint))
 
 

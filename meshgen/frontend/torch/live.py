@@ -1,4 +1,4 @@
-"""Import of PyTorch programs: archives without torch, programs in memory through torch's own serializer."""
+"""Import of PyTorch programs. Archives are read without torch, and programs in memory through torch's serializer."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from meshgen.runtime.sessions.torch_archive import TorchArchive
 _GRADIENTS = "take gradients in a function and trace it with make_fx, as in docs/torch.md"
 _CALL = "give args as for a call: in order, or a dict by name; see torch.export's documentation"
 _PARALLELIZED = "compile the model before it is parallelized, with in_specs={name: parameter.placements, ...}"
-# Hints for errors of torch.export, by a part of their text. From torch 2.11 on, torch.export rejects gradients.
+# Hints for errors of torch.export, by a part of the error's text. From torch 2.11 on, torch.export rejects gradients.
 _HINTS = {
     "fake tensor in the exported program": _GRADIENTS,
     "ScriptModule": "pass the module itself, as it was before torch.jit.script",
@@ -39,12 +39,14 @@ _MALFORMED = (ArithmeticError, AssertionError, AttributeError, LookupError, Recu
 
 
 def from_torch(program: Any, args: Args) -> tuple[Module, Signature]:
-    """Import a PyTorch program: return its module and the signature for its callers.
+    """Import a PyTorch program: return its module and its call signature.
 
     Args:
         program: a path, an exported program, or a `torch.nn.Module`.
-        args: for a `torch.nn.Module`, its call arguments as types, arrays or torch tensors. For other programs, the
-            sizes that they leave open.
+        args: for a `torch.nn.Module`, the arguments of a call as types, arrays or torch tensors. For other programs,
+        values
+            for the sizes that they leave open.
+
     Raises:
         UsageError: MG0001, a module without `args`, or one that torch cannot export; otherwise as `read_exported`.
     """
@@ -66,7 +68,10 @@ def _from_archive(path: Path, args: Args) -> tuple[Module, Signature]:
 
 
 def exported(module: Any, args: Args) -> Any:
-    """Export `module` with `torch.export.export` for arguments of these types. Raises UsageError MG0001 if that fails."""
+    """Export `module` with `torch.export.export` for arguments with the types of `args`.
+
+    Raises UsageError MG0001 if that fails.
+    """
     torch: Any = import_module("torch")
     if args is None:
         hint = "give args=(x, ...), tensors or types, or pass what torch.export.export returns"
@@ -88,14 +93,14 @@ def exported(module: Any, args: Args) -> Any:
             )
     except MeshgenError:
         raise
-    except Exception as error:  # tracing the module can raise anything
+    except Exception as error:  # Tracing the module can raise anything.
         text = " ".join(str(error).split())[:300]
         hint = next((each for sign, each in _HINTS.items() if sign in text), _CALL)
         raise unusable(f"torch.export cannot export the module for these args: {text}", hint) from error
 
 
 def _pop_leading(module: Any, keyword_args: dict[str, Any]) -> list[Any]:
-    """Remove the leading parameters of `module.forward` from `keyword_args` and return their arguments.
+    """Remove the arguments of the first parameters of `module.forward` from `keyword_args` and return them in order.
 
     Passing them by position lets callers of the compiled program do the same.
     """
@@ -108,7 +113,7 @@ def _pop_leading(module: Any, keyword_args: dict[str, Any]) -> list[Any]:
 
 
 def replace_meta_tensors(module: Any) -> tuple[Any, Any]:
-    """Return the module with its meta tensors replaced by fake CPU tensors, and the mode to export it in.
+    """Return the module with fake CPU tensors instead of meta tensors, and the context in which to export it.
 
     A model that branches on its device may need features that torch lacks for the meta device, such as
     `torch.autocast`.
@@ -129,7 +134,7 @@ def replace_meta_tensors(module: Any) -> tuple[Any, Any]:
 
 
 def as_tensors(argument: Any, like: Any) -> Any:
-    """Replace each type in an argument, such as `f32[8,16]`, by a zero tensor of that type on the device of `like`."""
+    """Replace each type in `argument`, such as `f32[8,16]`, by a zero tensor of that type on the device of `like`."""
     torch: Any = import_module("torch")
 
     def to_tensor(item: Any) -> Any:
@@ -148,7 +153,7 @@ _TORCH_NAMES = {
 
 
 def serialized(program: Any) -> Exported:
-    """Serialize a program as `torch.export.save` does, without copying its tensors.
+    """Serialize a program like `torch.export.save`, but without a copy of the tensors.
 
     Torch's own serializer copies the tensors, which fails for a model on the meta device.
     """
@@ -174,16 +179,16 @@ def serialized(program: Any) -> Exported:
 
 
 def _ties(tensors: Mapping[str, Any]) -> dict[str, str]:
-    """Map each further name of a tensor to its first name. Tensors are equal if they share memory, shape and dtype."""
+    """Map the second and later names of a tensor to its first name. Names with equal `_memory` have the same tensor."""
     first: dict[Any, str] = {}
     first_names = {name: first.setdefault(_memory(tensor), name) for name, tensor in tensors.items()}
     return {name: first_name for name, first_name in first_names.items() if name != first_name}
 
 
 def _memory(tensor: Any) -> Any:
-    """Return a hashable key that is equal for tensors with the same memory, shape and dtype.
+    """Return a hashable key that is equal for tensors with the same memory, offset, shape, strides and dtype.
 
-    Tensor subclasses such as DTensor have no memory of their own, so the object's identity is the key.
+    Tensor subclasses such as DTensor have no memory of their own, so their key is the object's identity.
     """
     if tensor.numel() == 0 or type(tensor).__name__ not in ("Tensor", "Parameter", "Buffer", "FakeTensor"):
         return id(tensor)
@@ -192,10 +197,11 @@ def _memory(tensor: Any) -> Any:
 
 
 def _refuse_lost_gradients(program: Any) -> None:
-    """Refuse a program whose gradients torch.export has disconnected.
+    """Raise ProgramError MG0103 for a program whose gradients torch.export has disconnected.
 
-    The sign is a constant without elements: a value that the forward pass saved for its gradient. A model on the meta
-    device may have such constants of its own, so it is accepted.
+    Such a program has a constant without elements, a value that the forward pass saved for a gradient. A model on the
+    meta
+    device is accepted, because it may have such constants for other reasons.
     """
     lost = [name for name, tensor in program.constants.items() if type(tensor).__name__ == "FakeTensor"]
     if lost and any(type(tensor).__name__ != "FakeTensor" for tensor in program.state_dict.values()):
@@ -204,10 +210,10 @@ def _refuse_lost_gradients(program: Any) -> None:
 
 
 def written_out(program: Any) -> Any:
-    """Decompose unsupported operations by torch's rules, and remove unserializable markers of `torch.vmap`.
+    """Decompose unsupported operations by torch's rules, and remove markers of `torch.vmap` that cannot be serialized.
 
-    Only unsupported operations with a rule in torch's default table are decomposed by rule. Every call of
-    `run_decompositions` also decomposes operations that torch defines in terms of others, such as `ravel`.
+    Only unsupported operations are decomposed by torch's table of rules. But every call of `run_decompositions` also
+    decomposes operations that torch defines in terms of others, such as `ravel`.
     """
     seen = set[Any]()
     while True:
@@ -232,7 +238,7 @@ def _rules() -> dict[Any, Any]:
 
 
 def is_operation(target: Any) -> bool:
-    """Whether `target` of a node is a library operation such as `aten.add.Tensor`."""
+    """Whether the target of a node is an operation of a library, such as `aten.add.Tensor`."""
     return type(target).__name__ == "OpOverload"
 
 
@@ -242,7 +248,7 @@ def _is_composition(operation: Any) -> bool:
 
 
 def _plain_call(program: Any, pytree: Any) -> Any:
-    """Return the call signature of the program with its structures flattened to lists.
+    """Return the program's call signature with arguments and results as flat lists.
 
     Torch cannot serialize structures of classes without a registered name.
     """
@@ -252,12 +258,12 @@ def _plain_call(program: Any, pytree: Any) -> Any:
 
 
 def _has_no_elements(tensor: Any) -> bool:
-    """Whether a tensor has only a shape: on the meta device, or in a `FakeTensorMode`."""
+    """Whether a tensor has only a type: it is on the meta device, or was created in a `FakeTensorMode`."""
     return tensor.is_meta or type(tensor).__name__ == "FakeTensor"
 
 
 def arrays(tensors: Mapping[str, Any]) -> Lazy:
-    """Return torch tensors as lazily converted arrays. Tensors without elements are omitted."""
+    """Return torch tensors as arrays that are converted when they are looked up. Tensors without elements are omitted."""
     return Lazy(
         {name: partial(plain_array, tensor) for name, tensor in tensors.items() if not _has_no_elements(tensor)}
     )

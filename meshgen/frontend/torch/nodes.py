@@ -1,7 +1,6 @@
 """Evaluation of the nodes of an exported program on traced tensors.
 
-A node that cannot be read is recorded with its location, and its results become zeros, so that one run reports all
-faults.
+A node with an error is recorded with its location, and its results become zeros, so that one run reports all errors.
 """
 
 from __future__ import annotations
@@ -83,23 +82,23 @@ SYMS: Mapping[str, Callable[..., Any]] = {
 
 @dataclass
 class Faults:
-    """Faults of a program, grouped by code, text and hint, with the locations of each."""
+    """Collects the errors of a program, grouped by (code, text, hint), with all locations of each group."""
 
-    places: dict[tuple[str, str, str], list[Location | None]] = field(default_factory=dict)  # code, text and hint
+    places: dict[tuple[str, str, str], list[Location | None]] = field(default_factory=dict)  # Keys: (code, text, hint).
 
     def note(self, error: MeshgenError) -> None:
         for diagnostic in error.diagnostics:
             self.places.setdefault((diagnostic.code, diagnostic.message, diagnostic.hint), []).append(diagnostic.loc)
 
     def refuse(self) -> None:
-        """Raise a ProgramError with all faults, the most frequent first. Does nothing if there are none."""
+        """Raise a ProgramError with all recorded errors, the most frequent first, if there are any."""
         faults = sorted(self.places.items(), key=lambda fault: -len(fault[1]))
         if diagnostics := [_merge_locations(*key, locations) for key, locations in faults]:
             raise ProgramError(*diagnostics)
 
 
 def _merge_locations(code: str, text: str, hint: str, locations: Sequence[Location | None]) -> Diagnostic:
-    """Return a diagnostic at the first location of a fault; its text gives the number of locations."""
+    """Return one diagnostic for an error that occurs at several locations: the first one, and their number in the text."""
     times = f" ({len(locations)} times)" if len(locations) > 1 else ""
     return Diagnostic(code, text + times, locations[0], hint=hint)
 
@@ -112,15 +111,15 @@ class Reader:
         self._is_after_lstm = False
 
     def run(self, graph: Json, inputs: Sequence[Any]) -> list[Any]:
-        """Return the outputs of `graph` for these inputs."""
+        """Evaluate `graph` for `inputs` and return its outputs."""
         values = self.evaluate_graph(graph, inputs)
         return [read_argument(output, values.__getitem__, self._part) for output in graph["outputs"]]
 
     def evaluate_graph(self, graph: Json, inputs: Sequence[Any], ties: Mapping[str, str] | None = None) -> Values:
-        """Evaluate all nodes of `graph` and return the values of its names.
+        """Evaluate all nodes of `graph` for `inputs` and return the values of all names.
 
         Args:
-            ties: maps an input to the input whose tensor it shares.
+            ties: maps an input to the earlier input whose tensor it shares.
         """
         values = Values()
         for graph_input, value in zip(graph["inputs"], inputs, strict=True):
@@ -190,7 +189,7 @@ class Reader:
             values.turn(sources[0][0], names[0])
 
     def _function(self, target: str) -> tuple[Callable[..., Any], tuple[int, ...]]:
-        """Return the function that computes a node, and the indices of the arguments that the node mutates.
+        """Return the function that computes a node, and the indices of the arguments that it mutates.
 
         Raises:
             ProgramError: MG0103, the operation is unsupported.
@@ -219,7 +218,7 @@ class Reader:
         return op.function, op.mutates
 
     def _memory(self, names: Sequence[str], graph: Json) -> Memory | None:
-        """Return the sizes, strides and offset of the first tensor in `names`, or None if they are unknown."""
+        """Return the memory layout that torch records for the first tensor in `names`, or None if it records none."""
         meta = graph["tensor_values"].get(names[0]) if names else None
         if meta is None:
             return None
@@ -230,7 +229,10 @@ class Reader:
         return Memory(sizes, strides, offset)
 
     def _is_copy(self, target: str, node: Json, graph: Json) -> bool:
-        """Whether a node's result has its own memory, because `copy=True` was passed or torch had to copy the operand."""
+        """Whether the result of a node does not alias the operand.
+
+        That is so if `copy=True` was passed, or if torch had to copy the operand because of its strides.
+        """
         if not node["inputs"] or not node["outputs"]:
             return False
         if any(argument["name"] == "copy" and argument["arg"].get("as_bool") for argument in node["inputs"]):
@@ -240,7 +242,7 @@ class Reader:
         return is_copied(kind, self._memory(x, graph), self._memory(result, graph))
 
     def _with_effects(self, token: Any, target: str, *args: Any, **options: Any) -> list[Any]:
-        """Return the token, which only orders operations with side effects, followed by the results of the operation."""
+        """Evaluate an operation with side effects. Return `token`, which orders the effects, and the results."""
         target = target.removeprefix("torch.ops.")
         if target.startswith(CHECKS):
             return [token]
@@ -252,11 +254,12 @@ class Reader:
         return Part(argument["graph"], self.run)
 
     def _as_declared(self, name: str, value: Any, graph: Json) -> Any:
-        """Return a result with the dtype that torch declares for it.
+        """Return a result, converted to the dtype that torch declares for it.
 
-        Results in f32 are rounded to a declared bf16 or f16: statistics of norms are bf16 on the CPU and f32 on GPUs.
-        The declared last states of an LSTM, and all values computed from them, have one size-1 dim too many (seen in
-        torch 2.9). After an LSTM, element counts are therefore compared instead of sizes.
+        Only f32 is converted, to a declared bf16 or f16: statistics of norms are bf16 on the CPU and f32 on GPUs.
+        The shapes that torch 2.9 declares for the last states of an LSTM, and for all values computed from them, have
+        one
+        size-1 dim too many. After an LSTM, element counts are therefore compared instead of sizes.
 
         Raises:
             ProgramError: MG0104, the size or dtype differs from the declared one.
@@ -280,9 +283,9 @@ class Reader:
 
     def _note_views(self, target: str, names: Sequence[str], results: Sequence[Any], args: Sequence[Any], options: Mapping[str, Any],
                     sources: Sequence[Sequence[str]], values: Values, is_change: bool) -> None:  # fmt: skip
-        """Record which results alias the first argument or are views of it.
+        """Record which results are the first argument itself, and which are views of it.
 
-        For an einsum that only permutes dims, record a view of its operand.
+        An einsum with one operand that only permutes dims is a view of that operand.
         """
         op = find_op(f"torch.ops.{target}")
         if op and target.startswith("aten.einsum.") and is_einsum_view(args, results[0]):
@@ -309,7 +312,7 @@ class Reader:
                 values.view(name, base, read, write)
 
     def _stand_in(self, node: Json, graph: Json, values: Values) -> None:
-        """Set the results of an unsupported node to zeros, so that later nodes can still be checked."""
+        """Set the results of a node with an error to zeros, so that later nodes can still be checked."""
         for name in [name for output in node["outputs"] for name in names_in(output)]:
             meta = graph["tensor_values"].get(name)
             try:
@@ -321,7 +324,7 @@ class Reader:
 def _refuse_arguments(
     target: str, function: Callable[..., Any], args: Sequence[Any], options: Mapping[str, Any]
 ) -> None:
-    """Refuse arguments that do not match the signature of the operation's function."""
+    """Raise ProgramError if `function` does not accept these arguments."""
     try:
         inspect.signature(function).bind(*args, **options)
     except TypeError as error:
@@ -329,10 +332,11 @@ def _refuse_arguments(
 
 
 def named_results(outputs: Sequence[Json], results: Sequence[Any]) -> list[tuple[str, Any]]:
-    """Pair the names in a node's outputs with its results.
+    """Pair the names in a node's outputs with the results of the operation.
 
-    A single list output takes all results. Results that were not computed, such as gradients outside of the output
-    mask, are None and get no name. Trailing results may be missing if they have no users.
+    If the only output is a list, it takes all results. Trailing results may be missing if they have no users. Results
+    that
+    were not computed, such as gradients outside of the output mask, are None and get no name.
     """
     if len(outputs) == 1 and only(outputs[0])[0] == "as_tensors":
         results = [results]

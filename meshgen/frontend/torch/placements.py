@@ -1,9 +1,9 @@
 """Conversion between DTensor placements (one per mesh axis) and shardings (mesh axes per tensor dim).
 
-[Shard(0), Replicate()] on a mesh (dp, tp)      P("dp", None)
-[Shard(1), Shard(1)]                            P(None, ("dp", "tp")): the first axis is major
-[Partial(), Shard(0)]                           P("tp", partial="dp")
-[_StridedShard(0, split_factor=4), Shard(0)]    P(("tp", "dp")), with tp = 4: FSDP over a tensor-parallel dim
+[Shard(0), Replicate()] on a mesh (dp, tp)        P("dp", None)
+[Shard(1), Shard(1)]                              P(None, ("dp", "tp")): the first axis is major
+[Partial(), Shard(0)]                             P("tp", partial="dp")
+[_StridedShard(0, split_factor=4), Shard(0)]      P(("tp", "dp")), with tp = 4: FSDP over a tensor-parallel dim
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from meshgen.mesh import Mesh
 from meshgen.packages import install
 from meshgen.spec import Sharding
 
-_KINDS = {"sum": "sum", "max": "max", "min": "min", "product": "product"}  # DTensor's reductions
+_KINDS = {"sum": "sum", "max": "max", "min": "min", "product": "product"}  # DTensor's names of reductions.
 
 
 def is_placements(value: Any) -> bool:
@@ -26,9 +26,9 @@ def is_placements(value: Any) -> bool:
 
 
 def from_placements(placements: Sequence[Any], rank: int, mesh: Mesh) -> Sharding:
-    """Return the sharding of a tensor of this rank.
+    """Return the sharding for DTensor placements of a tensor with `rank` dims.
 
-    Raises ShardingError MG0204 for placements that do not fit mesh and tensor.
+    Raises ShardingError MG0204 for placements that do not fit the mesh or the tensor.
     """
     if len(placements) != len(mesh.axes):
         text = f"{list(placements)} are {len(placements)} placements, but {mesh} has {len(mesh.axes)} axes"
@@ -46,7 +46,7 @@ def from_placements(placements: Sequence[Any], rank: int, mesh: Mesh) -> Shardin
 
 
 def _reduction(placement: Any) -> str:
-    """Return the reduction of a partial placement. Raises ShardingError MG0204 if it is unsupported."""
+    """Return the name of the reduction of a partial placement. Raises ShardingError MG0204 if it is unsupported."""
     kind = _KINDS.get(placement.reduce_op)
     if kind is None:
         hint = f"the reductions are {', '.join(_KINDS)}"
@@ -57,9 +57,9 @@ def _reduction(placement: Any) -> str:
 
 
 def _major_axes(placement: Any, later: Sequence[str], mesh: Mesh) -> int:
-    """Return how many of the `later` mesh axes are major to `placement` in its dim.
+    """Return how many of the mesh axes `later` are major to the axis of `placement`; all of them shard the same dim.
 
-    The sizes of the major axes multiply to the split factor of `placement`.
+    The product of their sizes is the split factor of `placement` (1 if it is not strided).
 
     Raises:
         ShardingError: MG0204, no leading axes of `later` have this product.
@@ -77,8 +77,9 @@ def to_placements(sharding: Sharding, mesh: Mesh) -> tuple[Any, ...]:
     """Return the DTensor placements of a sharding, one for each axis of the mesh.
 
     Raises:
-        ShardingError: MG0204, DTensor cannot express the sharding: sub-axes, a dim that a later mesh axis splits first,
-            halos, unequal tiles.
+        ShardingError: MG0204, DTensor cannot express the sharding. It has sub-axes, a dim whose major axis is a later
+        mesh
+            axis, halos, or unequal tiles.
         MissingError: MG0602, torch is not installed.
     """
     try:

@@ -2,7 +2,7 @@
 
     mg.compile("model.pt2", mesh, in_specs={"*.wq.weight": P("tp"), "x": P("dp")})
 
-A program in memory is first serialized as `torch.export.save` does, so the importer reads only documents and needs
+A program in memory is first serialized as by `torch.export.save`, so that the importer reads only documents and needs
 torch only for that step. Parameters and persistent buffers become inputs with their names in the model; other tensors
 become constants. A tensor that the program mutates is donated, and its new value is a result.
 """
@@ -43,12 +43,12 @@ from meshgen.mesh import make_mesh
 
 @dataclass(frozen=True)
 class Exported:
-    """A serialized program and its tensors by name.
+    """A serialized program (`document`) and its tensors by name.
 
     Attributes:
-        ties: maps a weight's name to the first name of the same tensor.
-        held: names of the state tensors that the first argument holds in a list.
-        names: names of the arguments, if they differ from those in the program.
+        ties: maps a weight's second and later names to the first name of the same tensor.
+        held: names of the state tensors, if the first argument is a list of them.
+        names: names of the user function's parameters, if they differ from those in the document.
     """
 
     document: Json
@@ -60,12 +60,13 @@ class Exported:
 
 
 def read_exported(exported: Exported, args: Args) -> tuple[Module, Signature]:
-    """Import a serialized program: return its module and the signature for its callers.
+    """Import a serialized program: return its module and its call signature.
 
     Args:
         args: values for the sizes that the program leaves open, in order or by name.
+
     Raises:
-        ProgramError: unsupported parts, each with its count and first location.
+        ProgramError: unsupported parts of the program, each with its count and first location.
         UsageError: MG0001, open sizes without `args`; MG0002, unreadable tensors.
     """
     entries, _, _ = _inputs_of(exported)
@@ -84,13 +85,13 @@ Roots = list[tuple[str, Tree]]
 
 
 def _inputs_of(exported: Exported) -> tuple[list[Entry], Roots, Roots]:
-    """Return the inputs with their names, then the positional and the keyword parameters of the user's function."""
+    """Return the inputs, with names, and (name, structure) of the positional and of the keyword parameters."""
     graph_module: Json = exported.document["graph_module"]
     call = _call_of(graph_module)
     entries = entries_of(graph_module["signature"]["input_specs"])
     for entry in entries:
         if entry.kind == "constant" and _constant_source(entry, exported) is None:
-            entry.kind = "state"  # a constant without elements: the model is on the meta device
+            entry.kind = "state"  # The constant has no elements, because the model is on the meta device.
     tree = tree_of(call["in_spec"], graph_module.get("treespec_namedtuple_fields") or {})
     names = call.get("forward_arg_names")
     if exported.held:
@@ -107,7 +108,7 @@ def _call_of(graph_module: Json) -> Json:
 def _at_sizes(exported: Exported, symbols: Mapping[str, int], is_open: bool) -> tuple[Module, Signature]:
     """Import the program for the given values of all symbols. Raises the same errors as `read_exported`.
 
-    `is_open` tells whether the program is imported for several values of its symbols.
+    `is_open`: whether the results for several values will be merged into a program with open sizes.
     """
     graph_module: Json = exported.document["graph_module"]
     graph, call = graph_module["graph"], _call_of(graph_module)
@@ -128,7 +129,7 @@ def _at_sizes(exported: Exported, symbols: Mapping[str, int], is_open: bool) -> 
 
 
 def _signature(entries: Sequence[Entry], by_position: Roots, by_name: Roots, result: Node, weights: Mapping[str, Any]) -> Signature:  # fmt: skip
-    """Return the signature: the structures of arguments and results, and the names of the weights."""
+    """Return the call signature: the structures of arguments and results, and the names of the weights."""
     state = [entry for entry in entries if entry.kind == "state" and entry.number is not None]
     readers = {
         entry.input_name: partial(weights.__getitem__, entry.target) for entry in state if entry.target in weights
@@ -140,7 +141,7 @@ def _signature(entries: Sequence[Entry], by_position: Roots, by_name: Roots, res
 
 
 class Lazy(Mapping[str, Any]):
-    """A read-only mapping that reads each tensor on access."""
+    """A read-only mapping that reads or converts a tensor when it is looked up."""
 
     def __init__(self, readers: Mapping[str, Callable[[], Any]]) -> None:
         self._readers = readers
@@ -159,7 +160,10 @@ class Lazy(Mapping[str, Any]):
 
 
 def _add_input(entry: Entry, graph: Json, main_graph: Graph, symbols: Mapping[str, int], exported: Exported) -> Any:
-    """Return the tensor or number of an input, and add a module input if the caller or the weights supply it."""
+    """Return the tensor or number that an input of the exported graph stands for.
+
+    For tensors from the caller or from the weights, an input is added to `main_graph`.
+    """
     if entry.kind in ("number", "token"):
         return entry.value
     if entry.kind == "constant" and (source := _constant_source(entry, exported)) is not None:
@@ -169,7 +173,7 @@ def _add_input(entry: Entry, graph: Json, main_graph: Graph, symbols: Mapping[st
         entry.initial = entry.tied.initial
         return entry.initial
     meta = graph["tensor_values"].get(entry.name)
-    if meta is None:  # a number from the caller, which is constant in the program
+    if meta is None:  # The caller passes a number, which is constant in the program.
         return symbols.get(entry.name)
     entry.number = len(main_graph.inputs)
     main_graph.inputs.append(Value(_require_known_sizes(entry, type_of(meta, symbols)), entry.input_name))
@@ -178,7 +182,7 @@ def _add_input(entry: Entry, graph: Json, main_graph: Graph, symbols: Mapping[st
 
 
 def _constant_source(entry: Entry, exported: Exported) -> Mapping[str, Any] | None:
-    """Return the mapping with the elements of a constant, or None if the program does not contain them."""
+    """Return the mapping (constants or weights) that contains a constant, or None if its elements are missing."""
     return next((tensors for tensors in (exported.constants, exported.weights) if entry.target in tensors), None)
 
 

@@ -1,8 +1,9 @@
-"""PyTorch's type promotion.
+"""PyTorch's type promotion: the common dtype of several operands.
 
-The highest category wins (bool, integer, float, complex). Within a category, tensors with dims take precedence over
-zero-dim tensors, and these over Python numbers, which count as i64, f32 or c64. Source: "Type promotion" in the
-documentation of `torch.tensor_attributes`; c10/core/ScalarType.h.
+The highest category (bool, integer, float, complex) determines the category. Within a category, tensors with dims take
+precedence over zero-dim tensors, and these over Python numbers, which count as i64, f32 or c64.
+
+Source: "Type promotion" in the documentation of `torch.tensor_attributes`; c10/core/ScalarType.h.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _DEFAULT = {bool: "i1", int: "i64", float: "f32", complex: "c64"}
 
 
 def result_type(*operands: Operand) -> str:
-    """Return the result dtype of an operation on these tensors and numbers."""
+    """Return the result dtype of an operation on these tensors and numbers, by PyTorch's rules."""
     levels: list[list[str]] = [[], [], []]
     for x in operands:
         level = 2 if not isinstance(x, Tensor) else 0 if x.ndim else 1
@@ -34,29 +35,29 @@ def result_type(*operands: Operand) -> str:
 
 
 def promoted(*operands: Operand, floats: bool = False) -> list[Tensor]:
-    """Convert the operands to their common dtype and shape; with `floats`, integers become f32."""
+    """Convert the operands to their common dtype and shape; with `floats`, an integer dtype becomes f32."""
     dtype = result_type(*operands)
     return aligned(*operands, dtype="f32" if floats and not is_inexact(dtype) else dtype)
 
 
 def floats(x: Operand, dtype: str | None = None) -> Tensor:
-    """Convert `x` to `dtype`, or to a float type if `dtype` is None."""
+    """Convert `x` to `dtype`, or if `dtype` is None, to f32 unless it is already a float or complex tensor."""
     return as_float(x) if dtype is None else convert(tensor(x), dtype)
 
 
 _Function = Callable[..., Any]
-# dtypes of the tensors that torch creates from Python numbers
+# Dtypes of the tensors that torch creates from Python numbers.
 _WIDEST = {bool: "i1", int: "i64", float: "f64", complex: "c128"}
 
 
 def _convert_operands(count: int, convert: Callable[..., list[Tensor]]) -> Callable[[_Function], _Function]:
-    """Return a decorator that converts the first `count` operands of a function."""
+    """Return a decorator that applies `convert` to the first `count` operands of a function."""
     return lambda function: wraps(function)(
         lambda *args, **options: function(*convert(*args[:count]), *args[count:], **options)
     )
 
 
-# Operand conversions as decorators. The first two convert one operand, to a tensor or to a float tensor.
+# Decorators that convert operands. The first two convert one operand, to a tensor or to a float tensor.
 # The other two convert two operands to one shape and a common dtype, or to a common float dtype.
 in_tensors = _convert_operands(1, lambda x: [tensor(x, _WIDEST.get(type(x)))])
 in_floats = _convert_operands(1, lambda x: [as_float(tensor(x, _WIDEST.get(type(x))))])
@@ -65,10 +66,7 @@ in_common_floats = _convert_operands(2, lambda *operands: promoted(*operands, fl
 
 
 def rounded_once(function: _Function) -> _Function:
-    """Decorate a function to compute 16-bit floats in f32, as PyTorch does.
-
-    The result has the dtype of the first operand.
-    """
+    """Decorate a function to compute 16-bit floats in f32, as PyTorch does. The result has the first operand's dtype."""
 
     @wraps(function)
     def rounded(x: Operand, *args: Any, **options: Any) -> Tensor:
@@ -80,7 +78,7 @@ def rounded_once(function: _Function) -> _Function:
 
 
 def on_rows(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorate a function on rows to accept zero-dim tensors as rows of length 1, as PyTorch does."""
+    """Decorate a function on rows so that it also accepts zero-dim tensors, as rows of length 1, as PyTorch does."""
 
     @wraps(function)
     def lifted(x: Tensor, *args: Any, **options: Any) -> Any:
@@ -98,7 +96,7 @@ def _as_row(x: Any) -> Any:
 
 
 def wide(x: Operand) -> tuple[Tensor, str]:
-    """Return `x` as a float tensor with 16-bit floats widened to f32, and the dtype that the result is to have."""
+    """Return (x as a float tensor with 16-bit floats widened to f32, dtype to which the result must be rounded)."""
     x = as_float(x)
     return widened(x), x.type.dtype
 
@@ -110,7 +108,8 @@ def _category(dtype: str) -> int:
 def _promote_levels(higher: str, lower: str) -> str:
     """Combine the dtypes of two precedence levels.
 
-    The dtype of the higher level wins unless the lower level has a higher category, such as float over integer."""
+    The dtype of the higher level wins, unless the dtype of the lower level has a higher category (float over integer).
+    """
     if _category(lower) <= _category(higher):
         return higher
     if is_complex(lower) and is_float(higher):
@@ -119,10 +118,10 @@ def _promote_levels(higher: str, lower: str) -> str:
 
 
 def _promote_in_level(left: str, right: str) -> str:
-    """Combine two dtypes of one precedence level, for example of two tensors with dims."""
+    """Return the common dtype of two dtypes of one precedence level, for example of two tensors with dims."""
     if _category(left) != _category(right):
         return left if _category(left) > _category(right) else right
     try:
         return dtype_name(np.promote_types(DTYPES[left], DTYPES[right]))
     except (TypeError, KeyError):
-        return "f32"  # neither of bf16 and f16 contains the other
+        return "f32"  # Neither bf16 nor f16 can represent all numbers of the other.

@@ -1,4 +1,4 @@
-"""Outputs of an exported program: the user's results in their structure, mutated state, and gradients."""
+"""Outputs of an exported program: the user's results in their structure, mutated tensors, and gradients."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from meshgen.frontend.tracer.creation import full
 from meshgen.frontend.tracer.tensor import Tensor
 from meshgen.ir.graph import Value
 
-# Outputs that the user's function does not return: their group in the result, and the key of their name in the
-# document.
+# Kinds of outputs that the user's function does not return: (group in the result, key of the name in the document).
 GROUPS = {
     "buffer_mutation": ("buffers", "buffer_name"), "parameter_mutation": ("buffers", "parameter_name"),
     "user_input_mutation": ("inputs", "user_input_name"),
     "gradient_to_parameter": ("gradients", "parameter_name"), "gradient_to_user_input": ("gradients", "user_input_name"),
 }  # fmt: skip
-_OPEN = {bool: "i1", int: "i64", float: "f64"}  # dtypes of tensors for numbers that depend on open sizes
+# Dtypes of the tensors that stand for numbers that depend on open sizes.
+_OPEN = {bool: "i1", int: "i64", float: "f64"}
 
 
 @dataclass
 class Results:
-    """Collected outputs of a program.
+    """Collects the outputs of a program.
 
     Attributes:
         is_open: whether the program has open sizes.
         values: SSA values of the outputs.
-        groups: outputs other than the user's results, by group and name.
-        donations: maps an input's index to the index of the output that may reuse its memory.
+        groups: outputs that the user's function does not return, by group (see `GROUPS`) and name.
+        donations: maps the index of a donated input to the index of the output that may reuse its memory.
     """
 
     is_open: bool
@@ -43,11 +43,11 @@ class Results:
     donations: dict[int, int | None] = field(default_factory=dict[int, "int | None"])
 
     def add(self, value: Any, is_of_sizes: bool = False) -> Node:
-        """Add an output and return its node.
+        """Add an output of the program and return the node for it in the result structure.
 
-        Tensors get a slot; numbers, texts and None become constants of the structure.
-
-        A number that depends on open sizes is a tensor in the program and is converted back to a number for callers.
+        A tensor becomes a slot. Numbers, texts and None become constants of the structure, except that a number that
+        depends
+        on open sizes is a tensor in the program, which is converted back to a number for callers.
         """
         if isinstance(value, Tensor):
             self.values.append(value.value)
@@ -58,7 +58,7 @@ class Results:
         return Branch((), form)
 
     def put(self, group: str, entry: Entry | None, name: str, value: Any) -> None:
-        """Add an output to `group`. If it is the next value of an input, donate the input to it."""
+        """Add an output to `group`. If the output is the next value of the input `entry`, donate the input to it."""
         if not isinstance(value, Tensor):
             return
         slot = self.add(value)

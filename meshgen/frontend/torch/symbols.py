@@ -1,6 +1,6 @@
 """Symbolic sizes of an exported program, such as `s0` of `torch.export.Dim("batch")`.
 
-They get values from `args`, or stay open within their ranges and guards.
+They get values from `args`, or stay open within the ranges and guards that torch records.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from meshgen.frontend.opening.limits import Limit
 from meshgen.frontend.torch.document import Json, only, size_of
 from meshgen.frontend.tracer import spec
 
-_SIZE = re.compile(r"L\['(\w+)'\]\.size\(\)\[(\d+)\]")  # the size of an input's dim in a guard
+_SIZE = re.compile(r"L\['(\w+)'\]\.size\(\)\[(\d+)\]")  # How a guard writes the size of an input's dim.
 
 
 def symbols_of(document: Json, inputs: Sequence[str], args: Args) -> dict[str, int]:
-    """Return the values of symbols that `args` determine.
+    """Return the values of the symbols that the shapes in `args` determine.
 
-    Raises UsageError MG0001 for `args` that do not fit the program or its ranges.
+    Raises UsageError MG0001 for shapes that do not fit the program or the ranges of its symbols.
     """
     solutions: dict[str, int] = {}
     if args is None:
@@ -61,7 +61,7 @@ def symbols_of(document: Json, inputs: Sequence[str], args: Args) -> dict[str, i
 def open_ranges(
     document: Json, inputs: Sequence[str], values_by_symbol: Mapping[str, int]
 ) -> dict[str, tuple[int, int | None]]:
-    """Return the range of each symbol in input sizes that has no value yet: minimum, and maximum or None if unbounded."""
+    """Map each symbol in input sizes without a value to its range: (minimum, maximum), with None if unbounded."""
     values: Json = document["graph_module"]["graph"]["tensor_values"]
     sizes = [size for name in inputs if name in values for size in values[name]["sizes"]]
     names = dict.fromkeys(name for size in sizes for name in _names(_formula(size)) if name not in values_by_symbol)
@@ -70,7 +70,7 @@ def open_ranges(
 
 
 def guards_of(document: Json) -> Iterator[Limit]:
-    """Yield the comparisons of input sizes that torch assumed when it exported the program."""
+    """Yield the conditions on input sizes that torch assumed when it exported the program, such as s0 <= 2 * s1."""
     for text in document.get("guards_code") or ():
         dims = {f"{name}_{dim}": (name, int(dim)) for name, dim in _SIZE.findall(text)}
         formula = _SIZE.sub(r"\1_\2", text)
@@ -99,6 +99,6 @@ def _ranges(document: Json) -> dict[str, tuple[int, int | None]]:
 
 
 def _given_inputs(args: Any, inputs: Sequence[str]) -> list[tuple[str, Any]]:
-    """Pair the names of inputs with `args`, by name or in order. Inputs whose argument is None are omitted."""
+    """Return (input name, argument) for each entry of `args`, a list in order or a dict. Arguments None are omitted."""
     pairs = args.items() if isinstance(args, Mapping) else zip([n for n in inputs if n], args, strict=False)
     return [(str(name), argument) for name, argument in cast("Any", pairs) if argument is not None]

@@ -46,17 +46,21 @@ class TrainingStep:
 
 
 def training_step(model: Any, loss: Callable[..., Any], optimizer: Any) -> TrainingStep:
-    """Return a training step for `mg.compile`, whose `args` are the batch: the arguments of `loss` after the model.
+    """Return a training step that `mg.compile` accepts.
+
+    The compiled program takes the arguments of `loss` after the model.
 
     Args:
         model: a `torch.nn.Module`, in the mode (`train()` or `eval()`) in which it is to run.
         loss: called as `loss(model, *batch)`; returns the loss, or a tuple that begins with it.
         optimizer: a `torch.optim` optimizer of the model's parameters. If it has taken steps, its current state is the
             initial state.
+
     Returns:
         The step. A call of the compiled program returns the result of `loss` and a dict of the tensors that the step
         changes: parameters, buffers and the optimizer's state, by name. They are donated, so that a session keeps and
         updates them.
+
     Raises:
         UsageError: MG0001, an argument is not a module, a function or an optimizer.
     """
@@ -70,7 +74,7 @@ def training_step(model: Any, loss: Callable[..., Any], optimizer: Any) -> Train
 
 
 def read_step(step: TrainingStep, args: Args) -> tuple[Module, Signature]:
-    """Import a training step: return its module and signature.
+    """Import a training step: return its module and its call signature.
 
     Raises:
         UsageError: MG0001, torch cannot export the step for these `args`; otherwise as `read_exported`.
@@ -82,7 +86,7 @@ def read_step(step: TrainingStep, args: Args) -> tuple[Module, Signature]:
         exported, state_names = _export_step(step, args)
     except MeshgenError:
         raise
-    except Exception as error:  # tracing the model can raise anything
+    except Exception as error:  # Tracing the model can raise anything.
         text = " ".join(str(error).split())[:300]
         raise unusable(f"torch cannot export the training step for these args: {text}", _LOSS) from error
     module, signature = read_exported(exported, None)
@@ -93,18 +97,18 @@ def read_step(step: TrainingStep, args: Args) -> tuple[Module, Signature]:
 
 
 def _first_names(model: Any) -> dict[str, str]:
-    """Map each name of a tensor of `model` to the first name of the same tensor."""
+    """Map each name of a parameter or buffer of `model` to the first name of the same tensor."""
     tensors = [*model.named_parameters(remove_duplicate=False), *model.named_buffers(remove_duplicate=False)]
     first: dict[Any, str] = {}
     return {name: first.setdefault(tensor, name) for name, tensor in tensors}
 
 
 def _with_state(module: Module, signature: Signature, state_names: Sequence[str]) -> tuple[Module, Signature]:
-    """Name the outputs that are next values of state, and donate the state to them.
+    """Donate each state input that the step changes to the output with its next value, and name that output after it.
 
-    Drop outputs for state that the step does not change.
+    Outputs for state that the step does not change are dropped.
     """
-    assert isinstance(signature.result, Branch)  # of the recorded step
+    assert isinstance(signature.result, Branch)  # `_record_step` returns a pair of results.
     result, next_values = signature.result.values()
     outputs, count = module.graph.outputs, len([*slots_of(result)])
     state = Branch()
@@ -129,10 +133,11 @@ def _with_state(module: Module, signature: Signature, state_names: Sequence[str]
 
 
 def _export_step(step: TrainingStep, args: Args) -> tuple[Exported, list[str]]:
-    """Return the serialized step and the names of its state. The next values of the state are the last results."""
+    """Return the serialized step and the names of its state tensors, whose next values are the last results."""
     torch: Any = import_module("torch")
     model, mode = replace_meta_tensors(step.model)
-    with mode, torch.backends.mkldnn.flags(enabled=False):  # mkldnn's recurrent layers are opaque to the importer
+    # The importer cannot read mkldnn's recurrent layers, which are opaque operations.
+    with mode, torch.backends.mkldnn.flags(enabled=False):
         batch = _batch(step.loss, args, next(iter(model.parameters()), torch.zeros(())))
         program = torch.export.export(_loss_module(model, step.loss), batch).module()
         update = Update(step.optimizer, {tensor: name for name, tensor in step.model.named_parameters()})
@@ -141,7 +146,7 @@ def _export_step(step: TrainingStep, args: Args) -> tuple[Exported, list[str]]:
         traced = _record_step(Forward(program, model), update, state, batch)
         exported = torch.export.export(traced, ([*state.values()], *batch))
     names = tuple(inspect.signature(step.loss).parameters)[1:]
-    program_data = serialized(exported)  # the tensors inside of the exported step are constants of the loss
+    program_data = serialized(exported)  # The tensors inside of the exported step are constants of the loss.
     constants = {**program_data.weights, **program_data.constants}
     return replace(program_data, weights=arrays(state), constants=constants, held=tuple(state), names=names), [*state]
 
@@ -162,7 +167,7 @@ def _loss_module(model: Any, loss: Callable[..., Any]) -> Any:
 
 
 def _batch(loss: Callable[..., Any], args: Args, example: Any) -> tuple[Any, ...]:
-    """Return the batch as tensors in the order of the loss's parameters. Raises UsageError MG0001 for unknown names."""
+    """Return `args` as tensors in the order of the loss's parameters. Raises UsageError MG0001 for unknown names."""
     if not isinstance(args, Mapping):
         return tuple(as_tensors(argument, example) for argument in args or ())
     try:
@@ -173,9 +178,9 @@ def _batch(loss: Callable[..., Any], args: Args, example: Any) -> tuple[Any, ...
 
 
 class Forward:
-    """The exported loss of a model as a function of tensors by name.
+    """The exported loss of a model as a function of (tensors by name, batch).
 
-    A tied tensor has the first of its names in the model.
+    A tied tensor is passed once, by the first of its names in the model.
     """
 
     def __init__(self, program: Any, model: Any) -> None:
@@ -188,7 +193,7 @@ class Forward:
         self._homes = {name: first_names[name] for name, _ in program_tensors if name in first_names}
 
     def __call__(self, tensors: Mapping[str, Any], batch: Sequence[Any]) -> Any:
-        """Evaluate the loss function on `batch`. Buffers are updated in place."""
+        """Return the result of the loss function for `batch`. Buffers in `tensors` are updated in place."""
         program_tensors = {name: tensors[first_name] for name, first_name in self._homes.items()}
         return import_module("torch.func").functional_call(
             self._program, program_tensors, tuple(batch), tie_weights=False
@@ -196,10 +201,10 @@ class Forward:
 
 
 def _record_step(forward: Forward, update: Update, state: Tensors, batch: Sequence[Any]) -> Any:
-    """Record the step as a graph: a function of the state tensors and the batch.
+    """Record the training step with make_fx: a function of the state tensors and the batch.
 
     Returns:
-        A graph module; its results are the results of the loss, then the next values of the state.
+        A graph module that returns the result of the loss and the next values of the state.
     """
     torch, proxies = (import_module(name) for name in ("torch", "torch.fx.experimental.proxy_tensor"))
     pytree = torch.utils._pytree
@@ -207,7 +212,8 @@ def _record_step(forward: Forward, update: Update, state: Tensors, batch: Sequen
     def step(values: Sequence[Any], *batch: Any) -> Any:
         tensors = {name: tensor.detach().clone() for name, tensor in zip(state, values, strict=True)}
         trained = {name: tensors[name].requires_grad_() for name in update.trained}
-        own_batch = pytree.tree_map_only(torch.Tensor, lambda x: x.clone(), batch)  # the loss may mutate its batch
+        # Clone the batch, because the loss may mutate it.
+        own_batch = pytree.tree_map_only(torch.Tensor, lambda x: x.clone(), batch)
         result = forward(tensors, own_batch)
         gradients = torch.autograd.grad(_loss_of(result, torch), [*trained.values()], allow_unused=True)
         with torch.no_grad():
@@ -216,12 +222,12 @@ def _record_step(forward: Forward, update: Update, state: Tensors, batch: Sequen
 
     is_fake = any(type(tensor).__name__ == "FakeTensor" for tensor in state.values())
     make = proxies.make_fx(step, tracing_mode="real" if is_fake else "fake", _allow_non_fake_inputs=True)
-    with torch.backends.mkldnn.flags(enabled=False):  # mkldnn's recurrent layers have no decomposition
+    with torch.backends.mkldnn.flags(enabled=False):  # mkldnn's recurrent layers have no decomposition.
         return make([*state.values()], *batch)
 
 
 def _loss_of(result: Any, torch: Any) -> Any:
-    """Return the loss: `result` or its first leaf.
+    """Return the loss, which is the first tensor of `result`.
 
     Raises UsageError MG0001 unless it is a zero-dim tensor that requires gradients.
     """

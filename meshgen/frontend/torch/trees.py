@@ -1,4 +1,4 @@
-r"""Pytree structures of torch: the arguments and results of an exported program.
+r"""Pytrees of torch: the structures of the arguments and results of an exported program.
 
 Documents store them as JSON, `{"type": "builtins.dict", "context": "[\"a\"]", "children_spec": [...]}`. Torch writes
 only classes that are registered with a serialized name. `tree_text` also writes named tuples and unnamed registered
@@ -24,7 +24,7 @@ _KINDS = {"list": "list", "tuple": "tuple", "dict": "dict", "OrderedDict": "orde
 
 @dataclass(frozen=True)
 class Tree:
-    """A pytree structure.
+    """A pytree structure: a leaf, or a container with children.
 
     Attributes:
         kind: name of the container class, empty for a leaf.
@@ -40,7 +40,7 @@ class Tree:
 
     @property
     def leaves(self) -> int:
-        """The number of leaves."""
+        """The number of leaves in the structure."""
         return sum(child.leaves for child in self.children) if self.kind else 1
 
     @property
@@ -49,7 +49,10 @@ class Tree:
         return tuple(map(str, self.keys))
 
     def node(self, leaves: Sequence[Node | None]) -> Node:
-        """Return the structure as a signature node with these leaves. A leaf that is None becomes the constant None."""
+        """Return the structure as a node of a call signature, with `leaves` in place of the leaves.
+
+        None in `leaves` becomes the constant None.
+        """
         if not self.kind:
             return Branch((), Form("none")) if leaves[0] is None else leaves[0]
         pairs: list[tuple[str, Node]] = []
@@ -61,7 +64,7 @@ class Tree:
 
 
 def _form(tree: Tree) -> Form:
-    """Return the form in which callers get a structure: an object if its fields have names, else a dict or a tuple."""
+    """Return the Python form of the structure for callers: an object if the fields have names, else a dict or a tuple."""
     title = tree.kind.rpartition(".")[2]
     is_dict = tree.texts != tuple(map(str, range(len(tree.children))))
     if title in _KINDS:
@@ -76,7 +79,7 @@ def _form(tree: Tree) -> Form:
 
 
 def tree_of(text: str, fields: Json) -> Tree:
-    """Parse a structure from JSON, `[1, {...}]`. `fields` has the field names of named tuples by class."""
+    """Parse a structure from JSON, `[1, {...}]`. `fields` has the field names of each named tuple class."""
     return _tree(json.loads(text)[1], fields)
 
 
@@ -88,7 +91,7 @@ def _tree(spec: Json, fields: Json) -> Tree:
     keys: Any = json.loads(context)
     if is_named_tuple := kind == _NAMED and keys in fields:
         kind, keys = keys, [*fields[keys]["field_names"]]
-    # A defaultdict, and keys that are stored with their types, hold the list of keys inside another list.
+    # Defaultdicts, and dicts whose keys are stored with their types, have the list of keys inside another list.
     while isinstance(keys, list) and keys and isinstance(keys[0], list):
         keys = cast("list[Any]", keys)[0]
     has_keys = isinstance(keys, list) and len(cast("list[Any]", keys)) == len(children)
@@ -96,12 +99,12 @@ def _tree(spec: Json, fields: Json) -> Tree:
 
 
 def tree_text(spec: Any, fields: dict[str, Any]) -> str:
-    """Return the JSON of a structure in memory, and add its named tuples to `fields`."""
+    """Return the JSON of a pytree spec of torch, and add the field names of its named tuples to `fields`."""
     return json.dumps([1, _tree_json(spec, fields)])
 
 
 def _tree_json(spec: Any, fields: dict[str, Any]) -> dict[str, Any]:
-    # torch 2.9 has no method `children`
+    # Torch 2.9 has no method `children`.
     children = spec.children() if hasattr(spec, "children") else spec.children_specs
     children_json = [_tree_json(child, fields) for child in children]
     if spec.type is None:
@@ -117,7 +120,7 @@ def _tree_json(spec: Any, fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def _full_name(kind: Any) -> str:
-    """Return torch's serialized name of a class, or the module and qualified name if torch has none."""
+    """Return the serialized name of a class in torch, or `module.qualname` if torch has none."""
     registration = getattr(import_module("torch.utils._pytree"), "SUPPORTED_SERIALIZED_TYPES", {}).get(kind)
     name = getattr(registration, "serialized_type_name", "")
     is_name = isinstance(name, str) and name and "NO_SERIALIZED" not in name
@@ -125,9 +128,9 @@ def _full_name(kind: Any) -> str:
 
 
 def _context(spec: Any) -> str:
-    """Return the JSON of a structure's context.
+    """Return the JSON of the context of a pytree spec: for a defaultdict, the list of keys.
 
-    For a defaultdict, that is the list of keys; for a context that cannot be serialized, `null`.
+    A context that cannot be serialized gives `null`.
     """
     if spec.type.__name__ == "defaultdict":
         return json.dumps([*spec.context[1]])

@@ -1,4 +1,4 @@
-"""Updates of torch.optim optimizers as functions of named tensors: parameters, gradients and optimizer state."""
+"""Updates of torch.optim optimizers as functions of tensors by name: parameters, gradients and optimizer state."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ Tensors = dict[str, Any]
 
 
 class Update:
-    """The update step of an optimizer.
+    """The update of an optimizer as a function: (tensors by name, gradients by name) -> next optimizer state.
 
     Attributes:
-        trained: names of the parameters that it updates.
+        trained: names of the parameters that the optimizer updates.
     """
 
     def __init__(self, optimizer: Any, parameters: Mapping[Any, str]) -> None:
@@ -27,7 +27,7 @@ class Update:
         `parameters` maps the model's parameters, which torch compares by identity, to their names.
 
         Raises:
-            UsageError: MG0001, an unsupported optimizer, or a parameter that is not in `parameters`.
+            UsageError: MG0001, the optimizer is unsupported, or updates a parameter that is not in `parameters`.
         """
         self._optimizer, self._names = optimizer, parameters
         listed = [
@@ -42,10 +42,10 @@ class Update:
             hint = "use SGD, Adam or AdamW, or write the update in a function for make_fx, as in docs/torch.md"
             raise unusable(text, hint)
         self.trained = [parameters[parameter] for parameter in listed]
-        self._keys: dict[str, bool] = {}  # whether a state is one number for all parameters, by state key
+        self._keys: dict[str, bool] = {}  # For each state key, whether the state is one number for all parameters.
 
     def initial_state(self, tensors: Mapping[str, Any]) -> Tensors:
-        """Return the optimizer's current state, initialized for parameters that have none."""
+        """Return the optimizer's current state by name, initialized for parameters without state."""
         torch: Any = import_module("torch")
         state: Tensors = {}
         for key, values in self._states({name: tensors[name] for name in self.trained}).items():
@@ -58,10 +58,14 @@ class Update:
         return state
 
     def __call__(self, tensors: Mapping[str, Any], gradients: Mapping[str, Any]) -> Tensors:
-        """Update the parameters in place and return the next state. Parameters without a gradient do not change."""
+        """Update the parameters in `tensors` in place and return the next state of the optimizer.
+
+        Parameters without a gradient do not change.
+        """
         optimizer = self._copy(tensors)
         for group_index, group in enumerate(optimizer.param_groups):
-            # a learning rate that may require gradients makes the optimizer use a tensor instead of a number
+            # With a learning rate that may require gradients, the optimizer computes with the tensor instead of a
+            # number.
             if self._takes_rate:
                 group["lr"] = tensors[self._rate(group_index)].detach().requires_grad_()
         for name in self.trained:
@@ -79,12 +83,15 @@ class Update:
         return next_state
 
     def _full_name(self, key: str, parameter: str) -> str:
-        """Return the full name of a parameter's state `key`. State shared by all parameters has no parameter name."""
+        """Return the name of the state `key` of a parameter.
+
+        State shared by all parameters has no parameter in its name.
+        """
         return f"optimizer.{key}" if self._keys[key] else f"optimizer.{key}.{parameter}"
 
     @property
     def _takes_rate(self) -> bool:
-        """Whether the learning rate can be a tensor in the update."""
+        """Whether the optimizer accepts a tensor as learning rate."""
         classes = type(self._optimizer).__mro__
         return any(cls.__name__ in ("SGD", "Adam") and cls.__module__.startswith("torch.optim.") for cls in classes)
 
@@ -92,7 +99,7 @@ class Update:
         return "optimizer.lr" if len(self._optimizer.param_groups) == 1 else f"optimizer.lr.{group_index}"
 
     def _copy(self, tensors: Mapping[str, Any]) -> Any:
-        """Copy the optimizer with `tensors` as its parameters and without state.
+        """Copy the optimizer without its state, with `tensors` instead of the parameters.
 
         The copy uses the differentiable implementation of the update, which make_fx can record.
         """
@@ -107,7 +114,10 @@ class Update:
         return optimizer
 
     def _states(self, tensors: Mapping[str, Any]) -> dict[str, Tensors]:
-        """Return the optimizer's state by key and parameter name, initialized where it has taken no steps."""
+        """Map each state key to the state tensors by parameter name.
+
+        Missing state is initialized as the optimizer does.
+        """
         torch: Any = import_module("torch")
         named_states = [
             (self._names.get(tensor), state) for tensor, state in self._optimizer.state.items() if not tensor.is_meta
@@ -133,7 +143,7 @@ class Update:
 def _begin_momentum(optimizer: Any, group: Mapping[str, Any], current_state: Mapping[str, Any]) -> None:
     """Initialize the momentum of SGD to zero.
 
-    SGD itself starts with the first gradients, which gives the same update without dampening.
+    SGD itself starts with the first gradient, which gives the same update without dampening.
 
     Raises:
         UsageError: MG0001, the optimizer uses dampening and has taken no step.
@@ -147,7 +157,7 @@ def _begin_momentum(optimizer: Any, group: Mapping[str, Any], current_state: Map
 
 
 def _is_shared(values: list[Any], count: int) -> bool:
-    """Whether a state is one number for all parameters, such as the step count."""
+    """Whether the values of an optimizer state for `count` parameters are one number, such as the step count."""
     if len(values) != count or any(value.ndim for value in values):
         return False
     is_fake = any(type(value).__name__ == "FakeTensor" for value in values)

@@ -1,6 +1,6 @@
-"""The values of a program's names when operations mutate tensors in place.
+"""The values of an exported program's names, when operations mutate tensors in place.
 
-PyTorch tensors may be views of other tensors: `x[:, 0].add_(1)` changes x. Graph values are immutable, so a write to a
+PyTorch tensors may be views of other tensors: `x[:, 0].add_(1)` changes x. SSA values are immutable, so a write to a
 view becomes a new value of the viewed tensor. Other views of this tensor are recomputed at their next use.
 """
 
@@ -23,8 +23,8 @@ from meshgen.frontend.tracer.shapes import moveaxis, reshape, swapaxes, transpos
 from meshgen.frontend.tracer.tensor import Tensor
 from meshgen.packages import report_request
 
-# A function that returns the new value of a viewed tensor. Operands: the tensor, the new value of the view, the view's
-# arguments.
+# Returns the new value of a viewed tensor. Operands: the viewed tensor, the new value of the view, the arguments of the
+# operation that created the view.
 Written = Callable[..., Tensor]
 
 
@@ -41,7 +41,7 @@ def _update_slice(x: Tensor, new: Tensor, dim: int, start: int, size: int) -> Te
     return indexing.slice_scatter(x, new, dim, start, start + size)
 
 
-# Operations that return a view: how the viewed tensor changes when the view is written.
+# Operations that return a view, and the function that updates the viewed tensor when the view is written.
 VIEWS: Mapping[str, Written] = {
     **dict.fromkeys(("view", "reshape", "flatten", "ravel", "unflatten", "unsqueeze", "squeeze", "view_as", "reshape_as", "alias", "detach"), _restore_shape),
     "select": lambda x, new, dim, index: indexing.select_scatter(x, new, dim, index),
@@ -61,18 +61,18 @@ VIEWS: Mapping[str, Written] = {
     "view_as_complex": lambda _x, new: view_as_real(new),
     **dict.fromkeys(("movedim", "moveaxis"), lambda _x, new, source, destination: moveaxis(new, destination, source)),
     **dict.fromkeys(("adjoint", "mH", "H", "matrix_H"), lambda _x, new: adjoint(new)),
-}  # SPLITS are operations that return several views, consecutive slices along a dim. Views of READ_ONLY operations cannot be written.  # fmt: skip
-# SPLITS return several views: consecutive slices along a dim. The views that READ_ONLY return cannot be written.
+}  # fmt: skip
+# SPLITS: operations that return several views, consecutive slices along a dim.
+# READ_ONLY: operations whose results are views that cannot be written.
 _SPLIT_DIMS = {"hsplit": 1, "vsplit": 0, "dsplit": 2}
 SPLITS = ("unbind", "split", "split_with_sizes", "chunk", "tensor_split", *_SPLIT_DIMS)
 READ_ONLY = ("expand", "unfold", "broadcast_to", "expand_as")  # fmt: skip
 
 
-# Operations that change the shape of a tensor in place, and the views that replace the tensor.
-# SAME lists operations that return their first argument if its value does not change. _MAY_COPY lists operations that
-# copy a tensor if its strides require that.
+# Operations that change the shape of a tensor in place, and the operations that return such a view of it.
 RESHAPES_IN_PLACE = {"transpose_": "transpose.int", "swapaxes_": "swapaxes", "swapdims_": "swapdims", "t_": "t", "squeeze_": "squeeze", "unsqueeze_": "unsqueeze"}  # fmt: skip
-# SAME return their first argument itself if its value does not change. _MAY_COPY copy it if its strides require that.
+# SAME: operations that return their first argument itself if they do not change its value.
+# _MAY_COPY: operations that copy their first argument if its strides require that.
 SAME = (
     "alpha_dropout", "contiguous", "dropout", "feature_alpha_dropout", "feature_dropout", "lift", "lift_fresh", "pin_memory",
     "positive", "requires_grad", "resolve_conj", "resolve_neg", "to", "type_as",
@@ -81,7 +81,7 @@ _MAY_COPY = ("contiguous", "flatten", "ravel", "reshape", "reshape_as")
 
 
 def is_copied(kind: str, x: Memory | None, result: Memory | None) -> bool:
-    """Whether an operation that may return a view has copied `x`, according to the strides of `x` and `result`."""
+    """Whether an operation that returns a view of `x` if possible has copied `x`, judging by sizes and strides."""
     if kind not in _MAY_COPY or x is None or result is None:
         return False
     x_dims, result_dims = (
@@ -98,7 +98,7 @@ def _is_dense(dims: Sequence[tuple[int, int]]) -> bool:
 
 
 def is_einsum_view(args: Sequence[Any], result: Tensor) -> bool:
-    """Whether torch returns a view for an einsum: it has one operand and only permutes dims or takes a diagonal."""
+    """Whether torch returns a view for an einsum, which has one operand and only permutes dims or takes a diagonal."""
     if len(args) < 2 or len(args[1]) != 1:
         return False
     labels, arrow, output_labels = args[0].replace(" ", "").partition("->")
@@ -106,7 +106,7 @@ def is_einsum_view(args: Sequence[Any], result: Tensor) -> bool:
 
 
 def split_dim(kind: str, x: Tensor, other_args: Sequence[Any], options: Mapping[str, Any]) -> int:
-    """Return the dim along which an operation splits a tensor."""
+    """Return the dim along which the split operation `kind` splits `x`."""
     if kind in _SPLIT_DIMS:
         return min(_SPLIT_DIMS[kind], x.ndim - 1)
     by_position = other_args[-1] if (kind == "unbind" and other_args) or len(other_args) > 1 else 0
@@ -114,9 +114,9 @@ def split_dim(kind: str, x: Tensor, other_args: Sequence[Any], options: Mapping[
 
 
 def part_writer(views: Sequence[Tensor], index: int, is_row: bool, dim: int) -> Callable[[Tensor, Tensor], Tensor]:
-    """Return the function that updates a split tensor when its view `index` is written.
+    """Return the function (x, new) -> x that updates a split tensor x after a write to `views[index]`.
 
-    With `is_row`, each view is a single row without the dim `dim`; otherwise, a slice along `dim`.
+    With `is_row`, each view is a single row without the dim `dim`; otherwise, it is a slice along `dim`.
     """
     axis = dim % (views[0].ndim + is_row)
     if is_row:
@@ -126,17 +126,19 @@ def part_writer(views: Sequence[Tensor], index: int, is_row: bool, dim: int) -> 
 
 
 def refuse_write(_x: Tensor, _new: Tensor) -> Tensor:
-    """Refuse a write to a view that meshgen cannot update, such as the result of `expand`."""
+    """Raise ProgramError for a write to a view that meshgen cannot update, such as the result of `expand`."""
     refuse("a write to a view of this kind is not supported", "write to a copy, with .clone()", "MG0103")
 
 
 @dataclass(frozen=True)
 class DataDependentNumber:
-    """A Python number that the program reads from a tensor. It can only select a row, or be compared in an assertion.
+    """A Python number that the program reads from a tensor.
+
+    The program may use it only as the index of a row, or in an assertion.
 
     Attributes:
         tensor: the tensor, or None for a value computed from such a number.
-        text: why other operations cannot use the number.
+        text: the reason why other operations cannot use the number.
     """
 
     tensor: Tensor | None
@@ -144,9 +146,9 @@ class DataDependentNumber:
 
 
 def select_row_by_tensor(target: str, args: list[Any], row_index: DataDependentNumber) -> list[Any]:
-    """Replace the last argument, a data-dependent row index, by its tensor.
+    """Return `args` with the last one, a data-dependent row index, replaced by its tensor.
 
-    Raises ProgramError MG0103 if the operation does not select a row.
+    Raises ProgramError MG0103 if the operation `target` does not select a row.
     """
     is_row = target in ("aten.select.int", "aten.select_scatter.default") and args[-1] is row_index
     if is_row and row_index.tensor is not None:
@@ -156,7 +158,7 @@ def select_row_by_tensor(target: str, args: list[Any], row_index: DataDependentN
 
 @dataclass
 class _View:
-    """A name whose tensor is a view of the tensor of `base`. Its value is up to date for `version` of `base`."""
+    """How a tensor depends on the tensor `base`, of which it is a view. It was last computed for `version` of `base`."""
 
     base: str
     read: Callable[[Tensor], Tensor]
@@ -166,7 +168,7 @@ class _View:
 
 
 class Values:
-    """Tensors and numbers by name. A write to a view changes the viewed tensor and its other views."""
+    """The tensors and numbers of a program by name. A write to a view changes the viewed tensor and its other views."""
 
     def __init__(self, around: Mapping[str, Any] | None = None) -> None:
         self._held: dict[str, Any] = dict(around or {})
@@ -200,9 +202,9 @@ class Values:
         self._views[name] = _View(base, read, write, self._version(base))
 
     def turn(self, name: str, turned: str) -> None:
-        """Replace the tensor of `name` by its view `turned`, which has another shape.
+        """Replace the tensor of `name` by its view `turned`, as `transpose_` does.
 
-        The old tensor stays in memory under a name that no program uses, and existing views become views of it.
+        Existing views remain views of the old tensor, which is kept under a name that no program uses.
         """
         first_name, old_name = self._home(name), f"{turned}, before"
         self._held[old_name], self._versions[old_name] = self[first_name], self._versions.pop(first_name, 0)
@@ -216,14 +218,14 @@ class Values:
             self._held[alias] = self._held[turned]
 
     def _home(self, name: str) -> str:
-        """Return the first name of the tensor that `name` refers to."""
+        """Return the name under which the tensor of `name` is stored, following aliases."""
         view = self._views.get(name)
         return self._home(view.base) if view is not None and view.is_same else name
 
     def change(self, name: str, value: Any) -> None:
         """Assign a new value to the tensor of `name`.
 
-        If it is a view, update the viewed tensor, so that all of its views change too.
+        If `name` is a view, update the viewed tensor, so that all of its views change too.
         """
         old = self[name]
         if not isinstance(value, Tensor) or not isinstance(old, Tensor):
@@ -237,6 +239,6 @@ class Values:
         self._versions[name] = self._versions.get(name, 0) + 1
 
     def _version(self, name: str) -> int:
-        """Return a number that grows whenever the tensor of `name`, or a tensor that it is a view of, changes."""
+        """Return a number that grows with each write to the tensor of `name`, or to a tensor of which it is a view."""
         view = self._views.get(name)
         return self._versions.get(name, 0) if view is None else self._version(view.base)

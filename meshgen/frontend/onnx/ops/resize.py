@@ -52,10 +52,11 @@ class Dim:
     last: Any = 1.0
 
     def places(self, mode: str) -> Places:
-        """Return the fractional position of each new row among the old rows; `mode` is ONNX's coordinate
-        transformation.
+        """Return the fractional position of each new row among the old rows.
 
-        The positions are computed in f32, which decides the rounding of positions halfway between two rows.
+        `mode` is one of ONNX's coordinate transformations. The positions are computed in f32, which decides the
+        rounding of
+        positions halfway between two rows.
         """
         x, n, m = np.arange(self.new, dtype=np.float32), self.size, self.new
         scaled_size = n * self.scale

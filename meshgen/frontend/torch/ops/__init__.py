@@ -1,4 +1,7 @@
-"""PyTorch operations as functions on traced tensors, one file per family. Importing the package fills the table."""
+"""PyTorch operations as functions on traced tensors, one file per family.
+
+Importing the package registers all functions in the table (`table.py`).
+"""
 
 from importlib import import_module
 from pkgutil import iter_modules

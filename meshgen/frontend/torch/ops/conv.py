@@ -13,7 +13,7 @@ Sizes = int | Sequence[int]
 
 
 def per_spatial_dim(value: Sizes, count: int) -> list[int]:
-    """Return one value per spatial dim. PyTorch also accepts a single value for all dims, alone or as a list."""
+    """Expand `value` to one number per spatial dim. PyTorch also accepts a single number, alone or in a list."""
     values = [value] if isinstance(value, int) else list(value)
     return values * count if len(values) == 1 else values
 
@@ -26,11 +26,11 @@ def _with_bias(x: Tensor, bias: Tensor | None) -> Tensor:
 def conv(x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 1, padding: Sizes | str = 0, dilation: Sizes = 1,
          groups: int = 1) -> Tensor:  # fmt: skip
     count = weight.ndim - 2
-    if x.ndim == count + 1:  # no batch dim
+    if x.ndim == count + 1:  # The image has no batch dim.
         batched = conv(x.reshape(1, *x.shape), weight, bias, stride, padding, dilation, groups)
         return batched.reshape(batched.shape[1:])
     steps, dilations = per_spatial_dim(stride, count), per_spatial_dim(dilation, count)
-    if isinstance(padding, str):  # for an odd total, the second half is larger
+    if isinstance(padding, str):  # For an odd total, the padding after the dim is larger.
         totals = [d * (k - 1) if padding == "same" else 0 for d, k in zip(dilations, weight.shape[2:], strict=True)]
         pads = [(size // 2, size - size // 2) for size in totals]
     else:
@@ -41,9 +41,9 @@ def conv(x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 
 @aten("conv_transpose1d", "conv_transpose2d", "conv_transpose3d")
 def conv_transpose(x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 1, padding: Sizes = 0,
                    output_padding: Sizes = 0, groups: int = 1, dilation: Sizes = 1) -> Tensor:  # fmt: skip
-    """Return the gradient of a convolution with respect to its image."""
+    """Apply a transposed convolution: the gradient of a convolution with respect to its image."""
     count = weight.ndim - 2
-    if x.ndim == count + 1:  # no batch dim
+    if x.ndim == count + 1:  # The image has no batch dim.
         batched = conv_transpose(
             x.reshape(1, *x.shape), weight, bias, stride, padding, output_padding, groups, dilation
         )
@@ -66,7 +66,7 @@ def convolution(x: Tensor, weight: Tensor, bias: Tensor | None, stride: Sizes, p
 @aten("convolution_backward")
 def convolution_backward(grad: Tensor, x: Tensor, weight: Tensor, bias_sizes: Sequence[int] | None, stride: Sizes, padding: Sizes,
                          dilation: Sizes, transposed: bool, output_padding: Sizes, groups: int, output_mask: Sequence[bool]) -> tuple[Any, ...]:  # fmt: skip
-    """Return the gradients of image, weight and bias that `output_mask` selects.
+    """Return the gradients with respect to image, weight and bias; those that `output_mask` excludes are None.
 
     A transposed convolution is the image gradient of a convolution, so its own image gradient is that convolution.
     """

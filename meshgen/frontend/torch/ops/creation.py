@@ -43,7 +43,7 @@ def _index_pairs(indices: Any, dtype: str | None) -> Tensor:
 
 @aten("arange.start", "arange.start_step")
 def arange_between(start: float, end: float, step: float = 1, dtype: str | None = None) -> Tensor:
-    """Emit a range as an affine function of an iota, so that the program does not contain a table of its elements."""
+    """Return start, start + step, ... below end. The range is computed from an iota and is not stored in the program."""
     are_integers = all(isinstance(value, int) for value in (start, end, step))
     dtype = dtype or ("i64" if are_integers else "f32")
     count = len(range(int(start), int(end), int(step))) if are_integers else max(0, int(np.ceil((end - start) / step)))
@@ -54,9 +54,9 @@ def arange_between(start: float, end: float, step: float = 1, dtype: str | None 
 
 @aten("linspace")
 def linspace(start: Operand, end: Operand, steps: int, dtype: str | None = None) -> Tensor:
-    """Return evenly spaced numbers.
+    """Return evenly spaced numbers. If `start` or `end` is a tensor, each number is computed from the nearer of both.
 
-    If `start` or `end` is a tensor, each number is computed from the nearer end, as torch does.
+    Torch does the same.
     """
     if isinstance(start, Tensor) or isinstance(end, Tensor):
         wide = dtype if dtype in ("f64", "c64", "c128") else "f32"

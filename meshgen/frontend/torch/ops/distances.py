@@ -18,7 +18,7 @@ from meshgen.frontend.tracer.tensor import Tensor
 
 @aten("_cdist_forward", "cdist")
 def cdist(x: Tensor, y: Tensor, p: float = 2.0, compute_mode: int | None = None) -> Tensor:
-    """Return the p-norm distance between each row of `x` and each row of `y`."""
+    """Return the p-norm of the difference between each row of `x` and each row of `y`."""
     del compute_mode
     left, right = promoted(x[..., None, :], y[..., None, :, :])
     return vector_norm(left - right, p, -1)
@@ -26,13 +26,16 @@ def cdist(x: Tensor, y: Tensor, p: float = 2.0, compute_mode: int | None = None)
 
 @aten("_pdist_forward", "pdist")
 def pdist(x: Tensor, p: float = 2.0) -> Tensor:
-    """Return the p-norm distance between each row and each later row."""
+    """Return the p-norm of the difference between each row of `x` and each later row."""
     first, second = (index.astype(np.int32) for index in np.triu_indices(x.shape[0], 1))
     return vector_norm(x[first] - x[second], p, -1)
 
 
 def _slope(difference: Tensor, distance: Tensor, p: float) -> Tensor:
-    """Return the derivative of a p-norm with respect to each element of `difference`, or 0 if the distance is 0."""
+    """Return the derivative of `distance`, the p-norm of `difference`, with respect to each element of `difference`.
+
+    The derivative is 0 if the distance is 0.
+    """
     if p == 0:
         return difference * 0
     sign = elementwise.sign(difference)
@@ -49,7 +52,7 @@ def _slope(difference: Tensor, distance: Tensor, p: float) -> Tensor:
 
 @aten("_cdist_backward")
 def cdist_backward(grad: Tensor, x: Tensor, y: Tensor, p: float, distance: Tensor) -> Tensor:
-    """Return the gradient of the rows of `x`. Batch dims of `x` may broadcast to the batch dims of the distances."""
+    """Return the gradient of `cdist` with respect to `x`. Batch dims of `x` may broadcast to the batch dims of `grad`."""
     difference = x[..., None, :] - y[..., None, :, :]
     slope = _slope(difference, distance[..., None], p) * grad[..., None]
     return slope.sum(-2)

@@ -44,7 +44,7 @@ def div(x: Operand, y: Operand, rounding_mode: str | None = None) -> Tensor:
         return rounding.floor_divide(left, right)
     if is_inexact(left.type.dtype):
         return rounding.trunc(left / right)
-    return elementwise.binary("divide", left, right)  # integer division truncates towards zero
+    return elementwise.binary("divide", left, right)  # Torch's `trunc` division of integers truncates toward zero.
 
 
 @aten("pow")
@@ -81,7 +81,7 @@ def complex_(re: Tensor, im: Tensor) -> Tensor:
 
 @aten("angle")
 def angle(x: Tensor) -> Tensor:
-    """Return the angle of complex numbers. For real numbers: 0, pi for negative ones, NaN for NaN."""
+    """Return the angle of complex numbers. The angle of real numbers is pi if they are negative, NaN for NaN, else 0."""
     if is_complex(x.type.dtype):
         return OPS["atan2"](x.imag, x.real)
     x = elementwise.as_float(x)
@@ -90,7 +90,7 @@ def angle(x: Tensor) -> Tensor:
 
 @aten("copy", "fill", "fill.Scalar", "fill.Tensor")
 def copy(x: Tensor, value: Operand, non_blocking: bool = False) -> Tensor:
-    """Return `value` with the shape and dtype of `x`."""
+    """Return the value of `x` after `x.copy_(value)`: `value` with the dtype and the shape of `x`."""
     return broadcast(tensor(value, x.type.dtype), x.shape)
 
 
@@ -106,17 +106,14 @@ def view_as_complex(x: Tensor) -> Tensor:
 
 @aten("fake_quantize_per_tensor_affine")
 def fake_quantize(x: Tensor, scale: Operand, zero_point: Operand, quant_min: int, quant_max: int) -> Tensor:
-    """Quantize `x` and dequantize the result."""
+    """Quantize `x` to integers from `quant_min` to `quant_max`, and convert the result back."""
     scale, zero = convert(tensor(scale), x.type.dtype), convert(tensor(zero_point), x.type.dtype)
     return (elementwise.clip(rounding.round_(x / scale) + zero, quant_min, quant_max) - zero) * scale
 
 
 @aten("fake_quantize_per_tensor_affine_cachemask")
 def fake_quantize_with_mask(x: Tensor, scale: Operand, zero_point: Operand, quant_min: int, quant_max: int) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """Return the quantized and dequantized `x`, and a mask of the elements in the quantized range.
-
-    The gradient of the operation needs the mask.
-    """
+    """Return `fake_quantize` of `x`, and a mask of the elements inside the quantized range, which the gradient needs."""
     quantized = rounding.round_(x / convert(tensor(scale), x.type.dtype)) + convert(tensor(zero_point), x.type.dtype)
     is_within = (quantized >= quant_min) & (quantized <= quant_max)
     return fake_quantize(x, scale, zero_point, quant_min, quant_max), is_within
@@ -147,7 +144,7 @@ enter_rows({
 
 
 def _ignore_nan(x: Tensor, y: Tensor, extreme: Tensor) -> Tensor:
-    """Return `extreme`. If exactly one of `x` and `y` is NaN, return the other operand."""
+    """Return `extreme`, the maximum or minimum of x and y. If only one of x and y is NaN, return the other one."""
     return logic.where(logic.isnan(x), y, logic.where(logic.isnan(y), x, extreme))
 
 
@@ -201,13 +198,13 @@ def polygamma(n: int, x: Tensor) -> Tensor:
 
 @aten("frexp.Tensor")
 def frexp(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Split `x` into a mantissa from 0.5 to 1 and an exponent of 2.
+    """Split `x` into (mantissa, exponent) with x = mantissa * 2**exponent and 0.5 <= abs(mantissa) < 1.
 
-    Zeros, infinities and NaN are their own mantissa with exponent 0.
+    For zeros, infinities and NaN, the mantissa is the number itself, and the exponent is 0.
     """
     wide_x, dtype = wide(x)
     bits, mantissa_bits, bias = ("i64", 52, 1022) if wide_x.type.dtype == "f64" else ("i32", 23, 126)
-    # subnormal: scale it up, because its leading bit is inside the mantissa
+    # Scale up subnormal numbers, whose leading bit is not implicit but inside the mantissa bits.
     is_subnormal = elementwise.abs_(wide_x) < 2.0 ** (1 - bias)
     pattern = logic.bitcast_convert_type(logic.where(is_subnormal, wide_x * 2.0**mantissa_bits, wide_x), bits)
     exponent = logic.bitwise_and(pattern >> mantissa_bits, 2 * bias + 3)

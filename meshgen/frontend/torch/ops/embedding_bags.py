@@ -1,4 +1,7 @@
-"""PyTorch embedding bags (sums, means and maxima of table rows), their gradients, and embedding renormalization."""
+"""PyTorch embedding bags, their gradients, and embedding renormalization.
+
+An embedding bag is the sum, mean or maximum of several rows of a table.
+"""
 
 from __future__ import annotations
 
@@ -19,13 +22,14 @@ from meshgen.frontend.tracer.tensor import Tensor
 @aten("_embedding_bag", "_embedding_bag_forward_only", "embedding_bag", "embedding_bag.padding_idx")
 def embedding_bag(weight: Tensor, indices: Tensor, offsets: Tensor, scale_grad_by_freq: bool = False, mode: int = 0, sparse: bool = False, per_sample_weights: Tensor | None = None,
                   include_last_offset: bool = False, padding_idx: int | None = -1) -> tuple[Tensor, ...]:  # fmt: skip
-    """Reduce the rows of each bag: sum (mode 0), mean (1) or maximum (2).
+    """Reduce the table rows of each bag: sum (mode 0), mean (1) or maximum (2).
 
-    Bag i contains the indices from `offsets[i]` to `offsets[i + 1]`.
+    Bag i consists of the rows `indices[offsets[i]]` to `indices[offsets[i + 1] - 1]` of the table `weight`.
 
     Returns:
-        The reduced rows, the bag of each index (empty in cases where torch does not compute it), the size of each bag,
-        and the table row of each maximum.
+        The reduced rows; the bag of each index (empty in cases where torch does not compute it); the size of each bag;
+        and
+        the table row of each maximum.
     """
     del scale_grad_by_freq, sparse
     num_bags = offsets.shape[0] - include_last_offset
@@ -47,7 +51,7 @@ def embedding_bag(weight: Tensor, indices: Tensor, offsets: Tensor, scale_grad_b
         )
         is_max = is_counted & (rows == gathered(reduced, {0: index_bags}, 0))
         num_indices = indices.shape[0]
-        position = iota(rows.shape, 0, "i32")  # of equal elements, torch selects the first one in the bag
+        position = iota(rows.shape, 0, "i32")  # Of equal elements, torch selects the first one in the bag.
         first_max = full(reduced.shape, num_indices, "i32").at[index_bags].min(where(is_max, position, num_indices))
         max_rows = (
             indices[elementwise.minimum(first_max, num_indices - 1)] if num_indices else zeros(reduced.shape, "i64")
@@ -73,8 +77,9 @@ def embedding_bag_backward(grad: Tensor, indices: Tensor, offsets: Tensor, bags:
                            padding_idx: int = -1) -> Tensor:  # fmt: skip
     """Return the gradient of the table.
 
-    Each row receives the gradient of its bags: unchanged for sums, divided by the bag size for means, only from its
-    maxima otherwise.
+    A table row receives the gradient of each bag that contains it: unchanged for sums, divided by the bag size for
+    means.
+    For maxima, it receives only the elements that were maxima.
     """
     del bags, sparse
     table = zeros((num_weights, grad.shape[1]), grad.type.dtype)
@@ -94,7 +99,7 @@ def embedding_bag_backward(grad: Tensor, indices: Tensor, offsets: Tensor, bags:
 @aten("_embedding_bag_per_sample_weights_backward")
 def embedding_bag_weights_backward(grad: Tensor, weight: Tensor, indices: Tensor, offsets: Tensor, bags: Tensor, mode: int,
                                    padding_idx: int = -1) -> Tensor:  # fmt: skip
-    """Return the gradient of `per_sample_weights`, the factor of each row in the sum of its bag."""
+    """Return the gradient of `per_sample_weights`, the factors of the rows in the sums of `embedding_bag`."""
     del bags, mode
     bag_of_each = _bag_of_index(indices, offsets[: grad.shape[0]])
     products = (gathered(grad, {0: bag_of_each}, 0) * embedding(weight, indices)).sum(-1)
@@ -103,7 +108,7 @@ def embedding_bag_weights_backward(grad: Tensor, weight: Tensor, indices: Tensor
 
 @aten("embedding_renorm")
 def embedding_renorm(weight: Tensor, indices: Tensor, max_norm: float, norm_type: float) -> Tensor:
-    """Scale down the looked-up rows of the table whose norm exceeds `max_norm`."""
+    """Return the table in which the rows at `indices` whose norm exceeds `max_norm` are scaled down to this norm."""
     norms = vector_norm(weight, norm_type, -1, True)
     is_read = zeros((weight.shape[0],), "i1").at[indices.reshape(-1)].set(True)
     is_large = is_read[:, None] & (norms > max_norm)

@@ -1,7 +1,7 @@
 """PyTorch im2col and col2im: windows of images as columns, and sums of columns as images.
 
-im2col    x[n, c, h, w] -> [n, c * kh * kw, windows]
-col2im    [n, c * kh * kw, windows] -> x[n, c, h, w]; elements of overlapping windows are added
+im2col  x[n, c, h, w] -> [n, c * kh * kw, windows]
+col2im  [n, c * kh * kw, windows] -> x[n, c, h, w]; elements of overlapping windows are added
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ Pair = Sequence[int]
 
 
 def _taps(sizes: Pair, kernel: Pair, dilation: Pair, padding: Pair, stride: Pair) -> tuple[list[int], list[tuple[slice, slice]]]:  # fmt: skip
-    """Return the number of windows along each dim, and the slices of the padded image for each window element."""
+    """Return the number of windows along each dim, and for each window element the slices that read it.
+
+    The slices (rows, columns) of the padded image read the element of all windows.
+    """
     geometry = [*zip(sizes, kernel, dilation, padding, stride, strict=True)]
     counts = [(size + 2 * pad - spread * (n - 1) - 1) // step + 1 for size, n, spread, pad, step in geometry]
     row_slices, column_slices = (

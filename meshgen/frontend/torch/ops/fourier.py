@@ -17,7 +17,7 @@ from meshgen.frontend.tracer.shapes import moveaxis
 from meshgen.frontend.tracer.tensor import Tensor
 from meshgen.ir.graph import DTYPES, is_complex
 
-# Indexed by torch's normalization mode, which scales a forward transform by 1, 1 / sqrt(n) or 1 / n.
+# Indexed by torch's normalization mode (0, 1, 2): the factor of a forward transform is 1, 1 / sqrt(n) or 1 / n.
 _NORMS = ("backward", "ortho", "forward")
 _INVERSE_NORMS = ("forward", "ortho", "backward")
 
@@ -40,9 +40,9 @@ enter_rows({"fft_fft2": fft.fftn, "fft_ifft2": fft.ifftn, "fft_rfft2": fft.rfftn
 
 
 def _raised_cosine(first: float, second: float, third: float = 0.0) -> Callable[..., Tensor]:
-    """Return a function for the window first - second * cos(t) + third * cos(2 t).
+    """Return a function for the window `first - second * cos(t) + third * cos(2 * t)`.
 
-    Its period is n samples if periodic, else n - 1.
+    In a window of n samples, t has a period of n samples if `periodic` is set, else n - 1.
     """
 
     def window(n: int, periodic: bool = True, dtype: str | None = None) -> Tensor:
@@ -61,7 +61,7 @@ enter_rows({
 
 
 def _window(window: Tensor | None, size: int, length: int, dtype: str) -> Tensor:
-    """Center `window` of `size` samples in `length` samples of zeros. Without a window, use ones."""
+    """Pad `window`, which has `size` samples, with zeros on both sides to `length` samples. The default window is ones."""
     left_padding = (length - size) // 2
     samples = tensor(np.ones(size, DTYPES[dtype])) if window is None else window
     return pad(samples, [left_padding, length - size - left_padding])
@@ -70,7 +70,7 @@ def _window(window: Tensor | None, size: int, length: int, dtype: str) -> Tensor
 @aten("stft.center")
 def centered_stft(x: Tensor, n_fft: int, hop_length: int | None = None, win_length: int | None = None, window: Tensor | None = None, center: bool = True, pad_mode: str = "reflect",
                  *args: Any, **options: Any) -> Tensor:  # fmt: skip
-    """Compute `stft` of the signal; with `center`, pad it by half a window on both sides first."""
+    """Compute `stft`. With `center`, the signal is padded by half a window on both sides first."""
     if center:
         rows = x if x.ndim > 1 else x.reshape(1, -1)
         padded = pad(rows, [n_fft // 2] * 2, pad_mode)
@@ -99,7 +99,7 @@ def istft(x: Tensor, n_fft: int, hop_length: int | None = None, win_length: int 
           normalized: bool = False, onesided: bool | None = None, length: int | None = None, return_complex: bool = False) -> Tensor:  # fmt: skip
     """Reconstruct a signal from spectra [..., frequencies, frames].
 
-    The windowed frames are overlap-added, then divided by the overlap-added squares of the window.
+    The windowed frames are overlap-added. The sum is divided by the overlap-added squares of the window.
     """
     hop, norm = hop_length or n_fft // 4, "ortho" if normalized else None
     spectra = (x if x.ndim > 2 else x.reshape(1, *x.shape)).mT

@@ -27,9 +27,9 @@ def embedding(weight: Tensor, indices: Tensor, *_: Any) -> Tensor:
 
 
 def _entries(x: Tensor, indices: Sequence[Tensor | None]) -> tuple[Any, ...]:
-    """Convert indices to a NumPy index: None becomes a full slice.
+    """Convert torch's list of indices to a NumPy index, in which None becomes a full slice.
 
-    Refuses boolean masks, whose result has a data-dependent size.
+    Raises ProgramError for boolean masks, because the size of the result would depend on data.
     """
     for index in indices:
         if index is not None and index.type.dtype == "i1":
@@ -49,9 +49,11 @@ def index_put(x: Tensor, indices: Sequence[Tensor | None], values: Tensor, accum
 
 
 def _put_where(x: Tensor, at: int, mask: Tensor, values: Tensor, accumulate: bool) -> Tensor:
-    """Assign x[.., mask, ..] = values for a mask over the dims from `at` on.
+    """Return `x` after x[.., mask, ..] = values, for a mask over dims from `at` on.
 
-    `values` has one row for all selected positions, or one row for each of them, in their order.
+    With `accumulate`, values are added.
+
+    `values` has either one row for all selected positions, or one row for each selected position, in order.
     """
     leading, trailing = x.shape[:at], x.shape[at + mask.ndim :]
     values = values.reshape((1,) * (len(leading) + 1 + len(trailing) - values.ndim) + values.shape)
@@ -122,7 +124,9 @@ enter_rows({name: partial(_size_is_data, name, hint) for names, hint in _SIZED_B
 
 @aten("embedding_dense_backward")
 def embedding_dense_backward(grad: Tensor, indices: Tensor, num_weights: int, padding_idx: int, scale: bool) -> Tensor:
-    """Return the gradient of the table: the rows of `grad` added by index, except for the padding index."""
+    """Return the gradient of an embedding table: for each index, the sum of the rows of `grad` (0 for the padding
+    index).
+    """
     width = grad.shape[-1]
     rows, values = indices.reshape(-1), grad.reshape(-1, width)
     if padding_idx >= 0:
@@ -143,7 +147,7 @@ def diagonal_scatter(x: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim
 
 @aten("put")
 def put(x: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
-    """Return `x` with elements of its flattened form replaced, or added to if `accumulate` is set."""
+    """Return `x` with `source` written at `index` in the flattened tensor, or added there if `accumulate` is set."""
     entries = x.reshape(-1).at[index.reshape(-1)]
     values = source.reshape(-1)
     return (entries.add(values) if accumulate else entries.set(values)).reshape(x.shape)
@@ -151,7 +155,7 @@ def put(x: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> T
 
 @aten("repeat_interleave.Tensor")
 def repeat_interleave(repeats: Tensor, *, output_size: int | None = None) -> Tensor:
-    """Return each index of `repeats` as many times as its element says."""
+    """Return each index i of `repeats`, `repeats[i]` times: [1, 3] -> [0, 1, 1, 1]. `output_size` fixes the size."""
     if output_size is None:
         refuse("the size of repeat_interleave's result is data", "give output_size, the sum of the repeats", "MG0103")
     ends = cumsum(repeats, 0)

@@ -59,7 +59,7 @@ def svd(x: Tensor, full_matrices: bool = True, compute_uv: bool = True, *, drive
 
 
 def _hermitian_from_lower(x: Tensor) -> Tensor:
-    """Return the Hermitian matrix with the lower triangle of `x`. Imaginary parts of the diagonal are ignored."""
+    """Return the Hermitian matrix whose lower triangle is that of `x`. Imaginary parts of the diagonal are ignored."""
     below = tril(x, -1)
     return below + convert((tril(x) - below).real, x.type.dtype) + below.mT.conj()
 
@@ -78,7 +78,7 @@ def pinv(x: Tensor, rcond: Operand | None = None, hermitian: bool = False, *, at
 
 @aten("linalg_solve")
 def solve(a: Tensor, b: Tensor, *, left: bool = True) -> Tensor:
-    """Solve a @ x = b, or x @ a = b unless `left`. If `b` has one dim less than `a`, it is a stack of vectors."""
+    """Solve a @ x = b, or x @ a = b if `left` is False. If `b` has one dim less than `a`, it is a stack of vectors."""
     is_vector = b.ndim == 1 or (b.ndim == a.ndim - 1 and b.shape == a.shape[:-1])
     right = b[..., None] if is_vector else b
     if not left:
@@ -90,7 +90,7 @@ def solve(a: Tensor, b: Tensor, *, left: bool = True) -> Tensor:
 
 @aten("linalg_lu_factor_ex")
 def lu_factor(x: Tensor, *, pivot: bool = True, check_errors: bool = False) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the LU factors packed in one matrix, the pivots (1-based row indices), and zeros as success codes."""
+    """Return both LU factors in one matrix, the pivots (1-based row indices), and zeros as success codes."""
     del check_errors
     if not pivot:
         refuse("LU without row exchanges is not supported", "leave pivot=True", "MG0103")
@@ -129,7 +129,7 @@ def cholesky_solve(b: Tensor, factor: Tensor, upper: bool = False) -> Tensor:
 
 @aten("diag_embed")
 def diag_embed(x: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
-    """Return matrices in two new dims whose diagonals are the rows of `x`."""
+    """Return diagonal matrices, in the new dims `dim1` and `dim2`, with the rows of `x` on the diagonal."""
     size = x.shape[-1] + abs(offset)
     matrices = diagonal_scatter(zeros((*x.shape[:-1], size, size), x.type.dtype), x, offset, -2, -1)
     return moveaxis(matrices, (-2, -1), (dim1, dim2))
@@ -137,7 +137,7 @@ def diag_embed(x: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Te
 
 @aten("block_diag")
 def block_diag(tensors: Sequence[Tensor]) -> Tensor:
-    """Return a block-diagonal matrix. Zero-dim tensors and vectors are blocks of one row."""
+    """Return a block-diagonal matrix. Vectors are blocks of one row, scalars blocks of one element."""
     blocks = [block.reshape((1,) * (2 - block.ndim) + block.shape) for block in to_common_type(tensors)]
     width, left_columns, rows = sum(block.shape[1] for block in blocks), 0, list[Tensor]()
     for block in blocks:
@@ -152,7 +152,7 @@ def to_common_type(tensors: Sequence[Tensor]) -> list[Tensor]:
 
 
 def _with_success_code(function: Callable[..., Tensor]) -> Callable[..., tuple[Tensor, Tensor]]:
-    """Decorate a function to return zeros as success codes after its result.
+    """Decorate a function to also return zeros, which are success codes.
 
     If the function fails, its result contains NaN.
     """

@@ -1,4 +1,4 @@
-"""PyTorch losses, and gradients that torch defines as single operations."""
+"""PyTorch losses, and gradients for which torch has separate operations."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NONE, MEAN, SUM = 0, 1, 2  # same values as torch.nn._reduction
 
 
 def reduced(x: Tensor, reduction: int) -> Tensor:
-    """Return all losses, their mean, or their sum, as `reduction` selects."""
+    """Return `x` (a loss per element), the mean of `x`, or the sum of `x`, as `reduction` selects."""
     if reduction == NONE:
         return x
     return x.mean() if reduction == MEAN else x.sum()
@@ -43,7 +43,7 @@ def _divergence(x: Tensor, y: Tensor, log_target: bool = False) -> Tensor:
 
 
 def _as_loss(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """Turn an element-wise function of predictions and targets into a loss with a `reduction` argument."""
+    """Adapt an element-wise function of prediction and target to a loss with the argument `reduction`."""
 
     def loss(x: Tensor, target: Tensor, reduction: int = MEAN, *args: float, **options: float) -> Tensor:
         return reduced(function(x, target, *args, **options), reduction)
@@ -77,9 +77,9 @@ def binary_cross_entropy(x: Tensor, target: Tensor, weight: Tensor | None = None
 
 @aten("nll_loss_forward", "nll_loss2d_forward")
 def nll_loss_forward(x: Tensor, target: Tensor, weight: Tensor | None = None, reduction: int = MEAN, ignore_index: int = -100) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """Return the reduced loss and the sum of the weights of all targets.
+    """Return the reduced loss, and the sum of the class weights of all targets.
 
-    The loss of a row is minus its element at the target index, along the class dim: dim 1, or dim 0 of a vector.
+    The loss of a row is minus its element at the target index in the class dim. That is dim 1, or dim 0 of a vector.
     """
     dim = min(1, x.ndim - 1)
     safe_target = where(target != ignore_index, target, 0)
@@ -88,9 +88,9 @@ def nll_loss_forward(x: Tensor, target: Tensor, weight: Tensor | None = None, re
 
 
 def _reduce_label_losses(losses: Tensor, target: Tensor, weight: Tensor | None, reduction: int, ignore_index: int) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """Reduce the weighted losses of all targets other than `ignore_index`.
+    """Reduce the losses of all targets except `ignore_index`, with a weight per class.
 
-    Returns the result and the sum of the weights.
+    Returns the reduced loss and the sum of the weights.
     """
     is_counted, dtype = target != ignore_index, losses.type.dtype
     weights = (
@@ -109,7 +109,7 @@ enter_rows({"nll_loss nll_loss_nd nll_loss2d": lambda *args: nll_loss_forward(*a
 @aten("cross_entropy_loss")
 def cross_entropy(x: Tensor, target: Tensor, weight: Tensor | None = None, reduction: int = MEAN, ignore_index: int = -100,
                   label_smoothing: float = 0.0) -> Tensor:  # fmt: skip
-    """Return the cross-entropy loss for targets that are class indices, or class probabilities in the shape of `x`."""
+    """Return the cross-entropy loss. `target` has class indices, or class probabilities in the shape of `x`."""
     dim = min(1, x.ndim - 1)
     logits, dtype = wide(x)
     if target.shape == x.shape:
@@ -176,7 +176,10 @@ enter_rows({
 
 
 def _gradient_of_losses(grad: Tensor, slope: Tensor, reduction: int) -> Tensor:
-    """Return the gradient of losses with derivative `slope`, [rows, classes], given the gradient of their reduction."""
+    """Return the gradient with respect to the operand of a loss, from the gradient `grad` of the reduced loss.
+
+    `slope` [rows, classes] is the derivative of the loss before the reduction.
+    """
     if reduction == NONE:
         return slope * grad.reshape(-1, 1)
     return slope * (grad / slope.shape[0] if reduction == MEAN else grad)
@@ -198,7 +201,7 @@ def multi_margin_loss_backward(grad: Tensor, x: Tensor, target: Tensor, p: float
 
 
 def _margins_of_labels(x: Tensor, target: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Compare the score of each label with the scores of all classes. The labels of a row end at its first -1.
+    """Compute the margin violations between each label of a row and all classes. The first -1 ends the labels of a row.
 
     Returns:
         Margin violations, [rows, labels, classes]; a one-hot mask of each label's class, in the same shape; and a mask
@@ -218,7 +221,7 @@ def _margins_of_labels(x: Tensor, target: Tensor) -> tuple[Tensor, Tensor, Tenso
 
 @aten("multilabel_margin_loss_forward")
 def multilabel_margin_loss(x: Tensor, target: Tensor, reduction: int) -> tuple[Tensor, Tensor]:
-    """Return the reduced loss, and flags for the classes that are labels."""
+    """Return the reduced loss, and a mask (1.0 or 0.0) of the classes that are labels of their row."""
     violation, _, has_label = _margins_of_labels(x, target)
     losses = violation.sum((1, 2)) / violation.shape[-1]
     flags = convert(has_label, x.type.dtype).reshape(x.shape)
@@ -236,5 +239,5 @@ def multilabel_margin_loss_backward(grad: Tensor, x: Tensor, target: Tensor, red
 @aten("torch_nn._linear_cross_entropy_batch_chunked_no_reduction")
 def linear_cross_entropy_of_rows(x: Tensor, weight: Tensor, target: Tensor, bias: Tensor | None, class_weight: Tensor | None,
                                  ignore_index: int, *_: object) -> Tensor:  # fmt: skip
-    """Return the cross-entropy of each row after a linear layer. Torch computes it in chunks of rows."""
+    """Return the cross-entropy of each row of a linear layer's result. Torch computes it in chunks of rows."""
     return cross_entropy(linear_(x, weight, bias), target, class_weight, NONE, ignore_index)

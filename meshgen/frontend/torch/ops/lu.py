@@ -1,4 +1,4 @@
-"""PyTorch LU factorization: unpacking factors and solving with them; and the matrix exponential."""
+"""PyTorch operations on LU factors (unpacking, solving), and the matrix exponential."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from meshgen.frontend.tracer.tensor import Tensor
 
 
 def _row_order(pivots: Tensor, rows: int) -> Tensor:
-    """Convert the pivots of LU, [..., k], to a row permutation, [..., rows]: the original row at each position."""
+    """Convert the pivots of LU [..., k] to a permutation [..., rows]: the original index of each permuted row."""
     position = iota((*pivots.shape[:-1], rows), pivots.ndim - 1, "i32")
     if 0 in pivots.shape:
         return position
@@ -42,7 +42,7 @@ def _triangles(factors: Tensor) -> tuple[Tensor, Tensor]:
 
 @aten("lu_unpack")
 def lu_unpack(factors: Tensor, pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-    """Return P, L and U with P @ L @ U equal to the matrix. Factors that were not requested are empty."""
+    """Return P, L and U with P @ L @ U equal to the factored matrix. Factors that the flags do not request are empty."""
     empty, rows = zeros((0,), factors.type.dtype), factors.shape[-2]
     left, right = _triangles(factors) if unpack_data else (empty, empty)
     if not unpack_pivots:
@@ -54,7 +54,10 @@ def lu_unpack(factors: Tensor, pivots: Tensor, unpack_data: bool = True, unpack_
 
 @aten("linalg_lu_solve")
 def lu_solve(factors: Tensor, pivots: Tensor, b: Tensor, *, left: bool = True, adjoint: bool = False) -> Tensor:
-    """Solve a @ x = b for the LU factors of `a`; with `adjoint`, a^H @ x = b; unless `left`, x @ a = b."""
+    """Solve a linear system with the LU factors of a matrix a.
+
+    Solves a @ x = b; with `adjoint`, a^H @ x = b; if `left` is False, x @ a = b.
+    """
     if not left:
         return _adjoint(lu_solve(factors, pivots, _adjoint(b), adjoint=not adjoint))
     batch_shape = np.broadcast_shapes(factors.shape[:-2], b.shape[:-2])
@@ -74,17 +77,19 @@ def lu_solve(factors: Tensor, pivots: Tensor, b: Tensor, *, left: bool = True, a
 
 @aten("linalg_matrix_exp")
 def matrix_exp(x: Tensor) -> Tensor:
-    """Return the matrix exponential by scaling and squaring.
+    """Return the matrix exponential, computed by scaling and squaring.
 
-    The Taylor series of x / 2**s, whose norm is at most 1, is squared s times; s is the same for all matrices of the
-    batch.
+    The Taylor series of exp(x / 2**s) is squared s times. The norm of x / 2**s is at most 1; s is the same for all
+    matrices
+    of the batch.
     """
     wide_x, dtype = wide(x)
     identity = eye(x.shape[-1], dtype=wide_x.type.dtype)
     if 0 in x.shape:
         return x
     norm = abs_(wide_x).sum(-2).max()
-    is_finite = (norm > 0) & (norm < np.inf)  # infinity and NaN have no suitable scale, and zero needs none
+    # Norms that are infinite or NaN have no suitable s, and norm 0 needs none.
+    is_finite = (norm > 0) & (norm < np.inf)
     squarings = maximum(ceil(log(where(is_finite, norm, 1)) / np.log(2.0)), 0)
     factor = power(tensor(2.0, squarings.type.dtype), -squarings)
     scaled, result = wide_x * convert(factor, wide_x.type.dtype), broadcast(identity, x.shape)

@@ -59,7 +59,7 @@ def log_softmax(x: Tensor, dim: int, dtype: str | bool | None = None) -> Tensor:
 
 enter_rows({
     "threshold": lambda x, threshold, value: where(x > threshold, x, value),
-    # rows that are all -inf become 0
+    # Rows whose elements are all -inf have the result 0.
     "_safe_softmax": lambda x, dim, dtype=None: where(x.max(dim, True) == -math.inf, 0.0, softmax(x, dim, dtype)),
 })  # fmt: skip
 
@@ -72,7 +72,7 @@ def dropout(x: Tensor, p: float, train: bool) -> Any:
 
 
 def _normalized(x: Tensor, dims: Sequence[int], eps: float, weight: Tensor | None, bias: Tensor | None, *, centered: bool = True) -> Normalized:  # fmt: skip
-    """Normalize `x` over `dims`. `weight` and `bias` must broadcast with `x`."""
+    """Normalize `x` over `dims`. `weight` and `bias` broadcast with `x`."""
     return normalized(as_float(x), dims, eps, weight, bias, centered=centered)
 
 
@@ -100,7 +100,7 @@ def _per_feature(vector: Tensor | None, *shape: int) -> Tensor | None:
 
 
 def _group_norm(x: Tensor, groups: int, weight: Tensor | None, bias: Tensor | None, eps: float) -> Normalized:
-    """Normalize over each feature group, after a reshape to [rows, groups, features of a group, ...]."""
+    """Normalize over each group of features, after a reshape to [rows, groups, features per group, ...]."""
     grouped = x.reshape(x.shape[0], groups, x.shape[1] // groups, *x.shape[2:])
     affine_shape = groups, x.shape[1] // groups, *[1] * (x.ndim - 2)
     affine = (_per_feature(vector, *affine_shape) for vector in (weight, bias))
@@ -124,7 +124,7 @@ def native_group_norm(x: Tensor, weight: Tensor | None, bias: Tensor | None, row
 @aten("instance_norm", mutates=(3, 4))
 def instance_norm(x: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None, running_var: Tensor | None,
                   use_input_stats: bool, momentum: float, eps: float, *_: Any) -> tuple[Any, ...]:  # fmt: skip
-    """Return the result and the updated running statistics."""
+    """Return the normalized tensor and the updated running statistics."""
     if not use_input_stats:
         return batch_norm_inference(x, weight, bias, running_mean, running_var, eps), running_mean, running_var
     norm = _group_norm(x, x.shape[1], weight, bias, eps)
@@ -143,7 +143,7 @@ def _unbiased(variance: Tensor, count: int) -> Tensor:
 
 
 def _moving_average(old: Tensor, new: Tensor, momentum: float) -> Tensor:
-    """Return the moving average of a statistic, in the dtype of the new value."""
+    """Return the next running statistic, `old` moved toward `new` by `momentum`, in the dtype of `new`."""
     return convert(old, new.type.dtype) * (1 - momentum) + new * momentum
 
 
@@ -154,7 +154,7 @@ def _apply_affine(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tens
 
 
 def batch_norm_inference(x: Tensor, weight: Tensor | None, bias: Tensor | None, means: Tensor | None, variances: Tensor | None, eps: float) -> Tensor:  # fmt: skip
-    """Normalize `x` by constant statistics per feature, then apply `weight` and `bias`."""
+    """Normalize `x` by the constant mean and variance of each feature, then apply `weight` and `bias`."""
     widened, dtype = wide(x)
     mean, variance = (convert(vector.reshape((1, -1) + (1,) * (x.ndim - 2)), widened.type.dtype) for vector in (means, variances) if vector is not None)  # fmt: skip
     centered = (widened - mean) * elementwise.rsqrt(variance + eps)
@@ -167,7 +167,10 @@ def batch_norm_inference(x: Tensor, weight: Tensor | None, bias: Tensor | None, 
 @aten("_native_batch_norm_legit_functional")
 def native_batch_norm(x: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None, running_var: Tensor | None,
                       training: bool, momentum: float, eps: float) -> tuple[Any, ...]:  # fmt: skip
-    """Return the result, the batch's means and reciprocal standard deviations, and the updated running statistics."""
+    """Return the normalized tensor, the statistics of the batch, and the updated running statistics.
+
+    The statistics of the batch are the means and the reciprocal standard deviations.
+    """
     if not training:
         empty = broadcast(tensor(0.0, "f32"), (0,))
         return batch_norm_inference(x, weight, bias, running_mean, running_var, eps), empty, empty, running_mean, running_var  # fmt: skip
@@ -187,12 +190,12 @@ def native_batch_norm(x: Tensor, weight: Tensor | None, bias: Tensor | None, run
 
 @aten("batch_norm", mutates=(3, 4))
 def batch_norm(*args: Any) -> tuple[Any, ...]:
-    """Return the result and the updated running statistics."""
+    """Return the normalized tensor and the updated running statistics."""
     result, _, _, *running = native_batch_norm(*args[:8])
     return result, *running
 
 
-# Batch norms that always use the batch's statistics, and batch norms by constant statistics.
+# Batch norms that always use the statistics of the batch, and batch norms that always use constant statistics.
 enter_rows({
     "_native_batch_norm_legit.no_stats": lambda x, weight, bias, training, *how: native_batch_norm(x, weight, bias, None, None, True, *how)[:3],
     "_native_batch_norm_legit_no_training": lambda x, weight, bias, means, variances, *how: native_batch_norm(x, weight, bias, means, variances, False, *how)[:3],

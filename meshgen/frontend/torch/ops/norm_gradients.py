@@ -1,4 +1,4 @@
-"""Gradients of PyTorch norms. Gradients that the output mask excludes are None."""
+"""Gradients of PyTorch norms. A gradient that the output mask excludes is None."""
 
 from __future__ import annotations
 
@@ -16,17 +16,16 @@ Optional = Tensor | None
 
 def _gradients(grad: Tensor, x: Tensor, statistics: Sequence[Optional], scale: Optional, dims: Sequence[int], affine: Sequence[Optional],
                summed: Sequence[int], shape: Sequence[int], output_mask: Sequence[bool], *, is_constant: bool = False) -> tuple[Optional, ...]:  # fmt: skip
-    """Return the gradients of the normalized tensor, the weight and the bias.
+    """Return the gradients of a normalization with respect to `x`, weight and bias.
 
     Args:
-        statistics: means (None if the norm does not subtract them) and reciprocal standard deviations; they broadcast
-            with `x`.
+        statistics: means (None if the norm subtracts none) and reciprocal standard deviations; they broadcast with `x`.
         scale: the weight, reshaped to broadcast with `x`.
-        dims: dims that the norm reduces.
-        affine: weight and bias, whose dtypes their gradients get. The gradient of a missing one gets the dtype of `x`.
-        summed: dims that the gradients of weight and bias reduce.
+        dims: dims over which the norm computes statistics.
+        affine: (weight, bias). The gradient of each has its dtype; the gradient of a missing one has the dtype of `x`.
+        summed: dims over which the gradients of weight and bias are summed.
         shape: shape of the gradients of weight and bias.
-        is_constant: the statistics do not depend on `x`, as in eval mode.
+        is_constant: whether the statistics are independent of `x`, as in eval mode.
     """
     (widened, dtype), wide_grad = wide(x), wide(grad)[0]
     means, factor = (None if statistic is None else convert(statistic, widened.type.dtype) for statistic in statistics)

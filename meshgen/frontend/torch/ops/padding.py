@@ -1,4 +1,4 @@
-"""PyTorch padding and its gradients. Pad sizes start with the last dim; negative sizes crop."""
+"""PyTorch padding and its gradients. A list of pad sizes starts with the last dim; negative sizes crop."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Pair = tuple[int, int]
 
 
 def _pairs(x: Tensor, pad: Sequence[int]) -> list[Pair]:
-    """Return the pad sizes before and after each dim."""
+    """Convert torch's list of pad sizes to (rows before, rows after) for each dim of `x`."""
     pairs = [(pad[i], pad[i + 1]) for i in range(0, len(pad), 2)]
     return [(0, 0)] * (x.ndim - len(pairs)) + pairs[::-1]
 
@@ -30,19 +30,19 @@ def _positive_pads(pairs: Sequence[Pair]) -> list[Pair]:
 
 
 def _pad_repeated(mode: str, x: Tensor, pad: Sequence[int]) -> Tensor:
-    """Pad `x` with repeated rows in one of NumPy's modes.
+    """Pad `x` with repeated rows; `mode` is a padding mode of NumPy.
 
-    Padding precedes cropping, so that cropped rows are repeated too.
+    Padding precedes cropping, so that rows are also repeated from the part that is cropped.
     """
     pairs = _pairs(x, pad)
-    if mode == "wrap":  # with circular padding, torch does not repeat cropped rows
+    if mode == "wrap":  # Circular padding is the exception: torch does not repeat cropped rows.
         return joining.pad(_crop(x, pairs), _positive_pads(pairs), mode)
     return _crop(joining.pad(x, _positive_pads(pairs), mode), pairs)
 
 
 @aten("constant_pad_nd", "pad")
 def pad(x: Tensor, pad: Sequence[int], mode: str | Operand = "constant", value: float | None = None) -> Tensor:
-    if not isinstance(mode, str):  # constant_pad_nd passes the value in this position
+    if not isinstance(mode, str):  # constant_pad_nd passes the padding value in the position of `mode`.
         mode, value = "constant", mode
     if mode != "constant":
         return _pad_repeated({"replicate": "edge", "circular": "wrap"}.get(mode, mode), x, pad)
@@ -51,7 +51,7 @@ def pad(x: Tensor, pad: Sequence[int], mode: str | Operand = "constant", value: 
 
 
 def _add_pad_gradient(grad: Tensor, dim: int, size: int, pair: Pair, mode: str) -> Tensor:
-    """Add the gradients of the padding along a dim to the gradients of the rows that the padding repeats."""
+    """Crop the padding of one dim from `grad`, and add its gradients to the rows that the padding repeats."""
     before = max(0, pair[0])
     cropped = [max(0, -size_added) for size_added in pair]
     grad = joining.pad(grad, [(*cropped,) if d == dim else (0, 0) for d in range(grad.ndim)]) if any(cropped) else grad
@@ -63,7 +63,7 @@ def _add_pad_gradient(grad: Tensor, dim: int, size: int, pair: Pair, mode: str) 
             continue
         if mode == "edge":
             edge, edge_pad = edge.sum(dim, keepdims=True), (0, size - 1)
-        else:  # reflection does not repeat the border row
+        else:  # Reflection does not repeat the border row itself.
             edge, edge_pad = joining.flip(edge, [dim]), (1, size - 1 - rows)
         edge_pad = edge_pad if is_first else edge_pad[::-1]
         total = total + joining.pad(edge, [edge_pad if d == dim else (0, 0) for d in range(grad.ndim)])

@@ -38,7 +38,7 @@ def _windows(x: Tensor, count: int, size: Sizes, stride: Sizes | None, padding: 
 
 
 def _outer(vectors: Sequence[Array], combine: Callable[[Array, Array], Array] = np.multiply) -> Array:
-    """Combine one vector per dim into an array over all dims, as an outer product does with the default `combine`."""
+    """Combine vectors, one per dim, into an array over all dims. By default, this is the outer product."""
     return reduce(lambda left, right: combine(left[..., None], right), vectors)
 
 
@@ -46,10 +46,11 @@ def _outer(vectors: Sequence[Array], combine: Callable[[Array, Array], Array] = 
 
 
 def _max_with_index(x: Tensor, window_rows: Sequence[Array]) -> tuple[Tensor, Tensor]:
-    """Return the maximum of each window and its index in the flattened image; of equal elements, the first one.
+    """Return the maximum of each window, and its index in the flattened image; of equal elements, the first one counts.
 
-    `window_rows` has for each spatial dim the rows that each window covers, [windows, size]. Rows outside of the image
-    are ignored.
+    `window_rows` has an array [windows, size] per spatial dim: the rows of the image in each window. Rows outside of
+    the
+    image are ignored.
     """
     count, sizes = len(window_rows), [row_table.shape[1] for row_table in window_rows]
     leading, image_sizes = x.shape[: x.ndim - count], x.shape[x.ndim - count :]
@@ -68,7 +69,7 @@ def _max_with_index(x: Tensor, window_rows: Sequence[Array]) -> tuple[Tensor, Te
     flat_index = tensor(np.zeros((), np.int32))
     for d, (rows, size) in enumerate(zip(window_rows, image_sizes, strict=True)):
         first_rows = rows[:, :1].reshape([-1 if i == d else 1 for i in range(count)]).astype(np.int32)
-        # The distance of rows in a window. The minimum skips windows whose second row is outside of the image.
+        # Distance between two rows of a window. The minimum skips windows whose second row is outside of the image.
         row_distance = int((rows[:, 1] - rows[:, 0]).min()) if rows.size and rows.shape[1] > 1 else 1
         coordinate = argmax // math.prod(sizes[d + 1 :]) % sizes[d]
         flat_index = flat_index * size + (coordinate * row_distance + tensor(first_rows))
@@ -87,7 +88,7 @@ def _max_pool_with_indices(count: int, x: Tensor, size: Sizes, stride: Sizes = (
 def _adaptive_rows(rows: int, count: int) -> Array:
     """Return the rows of each window of an adaptive pool, [windows, size].
 
-    Windows with fewer rows are filled up with rows outside of the image.
+    Smaller windows are filled up with row indices outside of the image.
     """
     begins, ends = np.arange(count) * rows // count, -(-(np.arange(count) + 1) * rows // count)
     window_rows = begins[:, None] + np.arange((ends - begins).max(initial=1))
@@ -100,9 +101,9 @@ def _adaptive_max_pool(count: int, x: Tensor, size: Sizes) -> tuple[Tensor, Tens
 
 
 def _scatter_to_maxima(count: int, grad: Tensor, x: Tensor, *args: Any, **options: Any) -> Tensor:
-    """Add the gradient of each window to the element that was its maximum.
+    """Return the gradient of a max pool: the gradient of each window goes to the element that was the maximum.
 
-    The indices of the maxima are the last argument.
+    The last argument contains the flat indices of the maxima.
     """
     indices = options["indices"] if "indices" in options else args[-1]
     leading = x.shape[: x.ndim - count]
@@ -114,7 +115,7 @@ def _scatter_to_maxima(count: int, grad: Tensor, x: Tensor, *args: Any, **option
 
 
 def _divisor(dims: Sequence[Windows], counts_padding: bool, override: int | None) -> Array:
-    """Return the divisor of each window, or one number if all divisors are equal."""
+    """Return the number by which the sum of each window is divided, or a single number for all windows."""
     divisors = (
         np.asarray(override) if override else _outer([dim_windows.divisors(counts_padding) for dim_windows in dims])
     )
@@ -122,7 +123,7 @@ def _divisor(dims: Sequence[Windows], counts_padding: bool, override: int | None
 
 
 def _divide(total: Tensor, divisor: Array, dtype: str) -> Tensor:
-    if not is_inexact(total.type.dtype):  # integer division truncates towards zero
+    if not is_inexact(total.type.dtype):  # Torch's average pool of integers truncates toward zero.
         return elementwise.binary("divide", total, tensor(divisor.astype(np.int64), total.type.dtype))
     return convert(total / tensor(divisor.astype(np.float32), total.type.dtype), dtype)
 
@@ -136,9 +137,9 @@ def _avg_pool(count: int, x: Tensor, size: Sizes, stride: Sizes = (), padding: S
 
 def _avg_pool_backward(count: int, grad: Tensor, x: Tensor, size: Sizes, stride: Sizes, padding: Sizes, ceil_mode: bool, count_include_pad: bool,
                        divisor_override: int | None) -> Tensor:  # fmt: skip
-    """Distribute the gradient of each window to its elements.
+    """Return the gradient of an average pool: each window's gradient is divided among the elements of the window.
 
-    This is a sum over sliding windows of the gradients, dilated by the stride.
+    It is computed as a sum over sliding windows of `grad`, dilated by the stride.
     """
     dims = _windows(x, count, size, stride, padding, 1, ceil_mode)
     num_leading = x.ndim - count
@@ -154,7 +155,7 @@ def _avg_pool_backward(count: int, grad: Tensor, x: Tensor, size: Sizes, stride:
 
 
 def _bins(old: int, new: int) -> Array:
-    """Return the weight of each row in each window of an adaptive pool, [new, old]."""
+    """Return the weight of each old row in each window of an adaptive average pool, [new, old]."""
     rows = np.arange(old)
     begins, ends = np.arange(new) * old // new, -(-(np.arange(new) + 1) * old // new)
     is_member = (begins[:, None] <= rows) & (rows < ends[:, None])
@@ -180,7 +181,7 @@ def _adaptive_avg_pool_backward(count: int, grad: Tensor, x: Tensor) -> Tensor:
 
 
 def _unpool(count: int, x: Tensor, indices: Tensor, output_size: Sequence[int], *_: Any) -> Tensor:
-    """Scatter the elements of `x` into images of zeros at the given flat indices."""
+    """Write the elements of `x` into images of zeros, at the flat positions `indices`."""
     leading = x.shape[: x.ndim - count]
     image_index = np.arange(math.prod(leading), dtype=np.int32).reshape(*leading, *[1] * count)
     image_size = math.prod(output_size)

@@ -25,12 +25,12 @@ from meshgen.ir.graph import is_inexact
 
 @aten("linear")
 def linear_(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """Return x @ weight.T + bias as one contraction, without transposing the weight."""
+    """Return x @ weight.T + bias as one contraction; the weight is not transposed first."""
     return _with_bias(dot_general(x, weight, (), (), (x.ndim - 1,), (weight.ndim - 1,)), bias)
 
 
 def _scaled_sum(x: Tensor, product: Tensor, beta: complex, alpha: complex) -> Tensor:
-    """Return beta * x + alpha * product in the dtype of the product. For integers, the factors are truncated."""
+    """Return beta * x + alpha * product in the dtype of `product`. For integers, `alpha` and `beta` are truncated."""
     if not is_inexact(product.type.dtype):
         beta, alpha = int(beta.real), int(alpha.real)
     product = product if alpha == 1 else product * alpha
@@ -60,7 +60,7 @@ enter_rows({"linalg_vecdot": lambda x, y, *, dim=-1: (x.conj() * y).sum(dim)}, i
 
 @aten("tensordot")
 def tensordot(x: Tensor, y: Tensor, x_dims: Sequence[int], y_dims: Sequence[int]) -> Tensor:
-    """Contract pairs of dims. A dim of size 1 broadcasts to the size of its counterpart."""
+    """Contract each dim in `x_dims` with its counterpart in `y_dims`. A dim of size 1 broadcasts to the other's size."""
     for d, e in zip(x_dims, y_dims, strict=True):
         x = x.sum(d, keepdims=True) if y.shape[e] == 1 else x
         y = y.sum(e, keepdims=True) if x.shape[d] == 1 else y
@@ -70,7 +70,10 @@ def tensordot(x: Tensor, y: Tensor, x_dims: Sequence[int], y_dims: Sequence[int]
 @aten("_trilinear")
 def trilinear(x: Tensor, y: Tensor, z: Tensor, expand1: Sequence[int], expand2: Sequence[int], expand3: Sequence[int],
               sumdim: Sequence[int], unroll_dim: int = 1) -> Tensor:  # fmt: skip
-    """Multiply three tensors and sum over `sumdim`. First, each tensor is broadcast along its new `expand` dims."""
+    """Multiply three tensors element by element, and sum over the dims `sumdim`.
+
+    Before that, each tensor is broadcast along new dims, for example `x` along `expand1`.
+    """
     del unroll_dim
     rank = x.ndim + len(expand1)
     letters = "abcdefghijklmnop"[:rank]
@@ -102,13 +105,13 @@ def grouped_mm(x: Tensor, weight: Tensor, ends: Tensor | None = None, bias: Tens
 
 
 def _ragged_dot(x: Tensor, y: Tensor, ends: Tensor, *, contracts: bool = False, dtype: str) -> Tensor:
-    """Emit a ragged dot whose groups are consecutive: each group starts at the end of the previous one."""
+    """Emit a ragged dot in which each group starts at the end of the previous one."""
     return traced.ragged_dot(x, y, joining.pad(ends[:-1], (1, 0)), ends, contracts=contracts, dtype=dtype)
 
 
 @aten("transformers.grouped_mm_fallback_backward")
 def grouped_mm_backward(x: Tensor, weight: Tensor, ends: Tensor, grad: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the gradients of the rows and of the group matrices."""
+    """Return the gradients of `grouped_mm` with respect to the rows `x` and the group matrices `weight`."""
     gradient = _ragged_dot(x, grad, ends, contracts=True, dtype=weight.type.dtype)
     return _ragged_dot(grad, weight.swapaxes(1, 2), ends, dtype=x.type.dtype), gradient
 
@@ -116,9 +119,9 @@ def grouped_mm_backward(x: Tensor, weight: Tensor, ends: Tensor, grad: Tensor) -
 @aten("scaled_dot_product_attention")
 def attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None, dropout_p: float = 0.0,
               is_causal: bool = False, scale: float | None = None, enable_gqa: bool = False) -> Tensor:  # fmt: skip
-    """Return softmax(query @ key.T * scale + mask) @ value over [..., heads, rows, size], with f32 scores.
+    """Return softmax(query @ key.T * scale + mask) @ value over [..., heads, rows, size], with scores in f32.
 
-    With `enable_gqa`, groups of query heads share a key and value head. Rows without an allowed key have the result 0.
+    With `enable_gqa`, several query heads share a key and value head. A query without an allowed key has the result 0.
     """
     if dropout_p:
         refuse("attention with dropout draws random numbers", "export the model in eval mode, or with dropout 0", "MG0103")  # fmt: skip
@@ -142,9 +145,9 @@ def attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = N
 
 
 def _has_key(mask: Tensor) -> Tensor:
-    """Whether each row of an additive mask allows a key, [..., rows, 1].
+    """Return a mask [..., rows, 1]: whether the additive mask allows at least one key for a query.
 
-    Softmax of a row of -inf is NaN, but torch returns 0 for it.
+    The softmax of a row of -inf would be NaN, but torch's attention returns 0 for such a query.
     """
     return (mask > -math.inf).any(-1, True)
 
@@ -173,19 +176,19 @@ def _apply_mask(scores: Tensor, mask: Tensor | None, is_causal: bool) -> Tensor:
 @aten("_scaled_dot_product_flash_attention_for_cpu", "_scaled_dot_product_flash_attention")
 def flash_attention(query: Tensor, key: Tensor, value: Tensor, dropout_p: float = 0.0, is_causal: bool = False, *_options: Any,
                     attn_mask: Tensor | None = None, scale: float | None = None) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """Return attention and the log-sum-exp of each row's scores, an operand of `flash_attention_backward`."""
+    """Return the result of attention, and the log-sum-exp of each query's scores, which the gradient takes."""
     is_grouped = query.shape[-3] != key.shape[-3]
     result = attention(query, key, value, attn_mask, dropout_p, is_causal, scale, is_grouped)
     return result, logsumexp(_apply_mask(_scores(query, _repeat_heads(key, query), scale), attn_mask, is_causal), -1)
 
 
 def _repeat_heads(x: Tensor, query: Tensor) -> Tensor:
-    """Repeat the key or value heads so that each query head has its own."""
+    """Repeat the heads of `x` (key or value) so that it has as many heads as `query`."""
     return joining.repeat(x, query.shape[-3] // x.shape[-3], x.ndim - 3)
 
 
 def _sum_shared_heads(gradient: Tensor, x: Tensor) -> Tensor:
-    """Sum the gradients of the query heads that share a head of `x`."""
+    """Sum the gradients of all query heads that share a head of `x` (key or value)."""
     if gradient.shape == x.shape:
         return gradient
     *leading, heads, rows, size = x.shape
@@ -198,7 +201,8 @@ def flash_attention_backward(grad: Tensor, query: Tensor, key: Tensor, value: Te
                              scale: float | None = None) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """Return the gradients of query, key and value. The attention weights are recomputed.
 
-    `logsumexp` is unused: if torch has decomposed the forward pass, this argument holds the attention weights instead.
+    `logsumexp` is not used: if torch has decomposed the forward pass, this argument holds the attention weights
+    instead.
     """
     shared_key, shared_value = key, value
     key, value = _repeat_heads(key, query), _repeat_heads(value, query)

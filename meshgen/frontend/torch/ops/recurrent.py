@@ -1,7 +1,7 @@
 """PyTorch recurrent layers: one matmul for the inputs of all steps, then a loop over the steps.
 
-The weights of the gates are stacked along the first dim: `weight_ih` [gates * hidden, inputs], `weight_hh` [gates *
-hidden, hidden].
+The weights of all gates are stacked along the first dim: `weight_ih` is [gates * hidden, inputs], and `weight_hh` is
+[gates * hidden, hidden].
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ State = tuple[Tensor, ...]
 
 @dataclass(frozen=True)
 class _Weights:
-    """The weights of one layer in one direction."""
+    """The parameters of one layer in one direction; `projection` maps the hidden state of an LSTM to a smaller one."""
 
     inputs: Tensor
     hidden: Tensor
@@ -31,8 +31,8 @@ class _Weights:
     projection: Tensor | None = None
 
 
-# Function from the projected inputs, the state and the weights of a cell to its next state, whose first tensor is the
-# cell's output.
+# Computes one step: (products of inputs and weights, state, weights) -> next state.
+# The first tensor of the state is the output.
 Cell = Callable[[Tensor, State, _Weights], State]
 
 
@@ -63,7 +63,7 @@ def _gru(x: Tensor, state: State, weights: _Weights) -> State:
 
 
 def _direction(cell: Cell, x: Tensor, state: State, weights: _Weights, reverse: bool) -> tuple[Tensor, State]:
-    """Run a layer in one direction: x[steps, ..., inputs] -> [steps, ..., hidden].
+    """Run one layer in one direction: x[steps, ..., inputs] -> [steps, ..., hidden].
 
     Returns the outputs and the last state.
     """
@@ -81,7 +81,7 @@ def _layers(cell: Cell, x: Tensor, states: Sequence[Tensor], params: Sequence[Te
             dropout: float, train: bool, bidirectional: bool, batch_first: bool) -> tuple[Tensor, ...]:  # fmt: skip
     """Run a stack of layers.
 
-    Returns the outputs of the last layer and the stacked last states of all layers and directions.
+    Returns the outputs of the last layer, and the last states of all layers and directions, stacked.
     """
     if dropout and train:
         refuse("dropout draws random numbers between layers", "export the model in eval mode", "MG0103")
@@ -103,7 +103,7 @@ def _layers(cell: Cell, x: Tensor, states: Sequence[Tensor], params: Sequence[Te
 
 
 def _weights(params: Sequence[Tensor], has_biases: bool) -> _Weights:
-    """Group the parameters of one layer and direction, which torch lists in a fixed order."""
+    """Convert torch's list of the parameters of one layer and direction to `_Weights`."""
     inputs, hidden, *rest = params
     input_bias, hidden_bias = (rest.pop(0), rest.pop(0)) if has_biases else (None, None)
     return _Weights(inputs, hidden, input_bias, hidden_bias, rest[0] if rest else None)
@@ -121,7 +121,7 @@ def lstm_cell(x: Tensor, states: Sequence[Tensor], inputs: Tensor, hidden: Tenso
 
 
 def _enter(layer: str, name: str, cell: Cell) -> None:
-    """Register a layer and its cell, whose state is a single tensor."""
+    """Register the operations for a layer and for a single step of it. The state of the cell is one tensor."""
 
     def run_cell(x: Tensor, state: Tensor, inputs: Tensor, hidden: Tensor, *biases: Tensor | None) -> Tensor:
         weights = _Weights(inputs, hidden, *biases)

@@ -19,24 +19,24 @@ _Result = TypeVar("_Result")
 
 
 def dims_of(x: Tensor, dim: Dims) -> int | tuple[int, ...] | None:
-    """Convert torch's dims to the tracer's: an empty list means all dims, and a zero-dim tensor accepts dim 0."""
+    """Convert torch's dims to the tracer's: an empty list means all dims (None), and a zero-dim tensor accepts dim 0."""
     if not x.ndim or dim is None:
         return None
     return dim if isinstance(dim, int) else tuple(dim) or None
 
 
 def sum_dtype(dtype: str) -> str:
-    """Return the dtype of a sum: i64 for all integers, also unsigned ones."""
+    """Return the dtype of a sum of elements of `dtype`: i64 for all integers, including unsigned ones."""
     return dtype if is_inexact(dtype) else "i64"
 
 
 def _over_dims(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """Adapt a reduction of the tracer to torch's `dim` and `keepdim` arguments."""
+    """Adapt a reduction of the tracer to torch's arguments `dim` and `keepdim`."""
     return lambda x, dim=None, keepdim=False: function(x, dims_of(x, dim), keepdim)
 
 
 def _over_dims_with_dtype(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """Adapt a sum or product of the tracer like `_over_dims`, with the additional argument `dtype`."""
+    """Adapt a sum or product of the tracer to torch's arguments `dim`, `keepdim` and `dtype`."""
     return lambda x, dim=None, keepdim=False, dtype=None: function(x, dims_of(x, dim), keepdim, dtype=dtype or sum_dtype(x.type.dtype))  # fmt: skip
 
 
@@ -67,7 +67,7 @@ def mean(x: Tensor, dim: Dims = None, keepdim: bool = False, dtype: str | None =
 
 
 def _reduce_elements(function: Callable[..., Tensor], x: Tensor, dim: Dims, keepdim: bool, **options: float) -> Tensor:
-    """Apply a mean or a variance over dims. Returns NaN for reductions over no elements."""
+    """Apply `function`, a mean or a variance, over `dim`. The result is NaN if there are no elements."""
     dims = dims_of(x, dim)
     if math.prod(x.shape[d] for d in axes_of(dims, x.ndim)):
         return function(x, dims, keepdim, **options)
@@ -88,7 +88,10 @@ def std(x: Tensor, dim: Dims = None, *, correction: float | None = None, keepdim
 
 
 def _unbiased(function: Callable[..., _Result]) -> Callable[..., _Result]:
-    """Adapt a variance or deviation to overloads with a flag `unbiased`, which may come second or after the dims."""
+    """Adapt a variance or standard deviation to torch's overloads with the flag `unbiased`.
+
+    The flag comes second, or third after the dims.
+    """
 
     def spread(x: Tensor, dim: Dims | bool = None, unbiased: bool = True, keepdim: bool = False) -> _Result:
         if isinstance(dim, bool):
@@ -99,7 +102,7 @@ def _unbiased(function: Callable[..., _Result]) -> Callable[..., _Result]:
 
 
 def _with_mean(function: Callable[..., Tensor]) -> Callable[..., tuple[Tensor, Tensor]]:
-    """Adapt a variance or deviation to return the mean as well."""
+    """Adapt a variance or standard deviation to return the mean as second result."""
     return lambda x, dim=None, *, correction=None, keepdim=False: (
         function(x, dim, correction=correction, keepdim=keepdim), mean(x, dim, keepdim)
     )  # fmt: skip

@@ -1,7 +1,7 @@
 """PyTorch resizing of images [n, features, rows, ...], and its gradients.
 
-The spatial dims are resized one after the other. A table [new rows, old rows] holds the weight of each old row in each
-new row; the gradient uses its transpose.
+The spatial dims are resized one after the other. A table [new rows, old rows] has the weight of each old row in each
+new row; the gradient uses the transposed table.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from meshgen.ir.graph import DTYPES
 
 Array = np.ndarray[Any, Any]
 Scales = Sequence[float | None] | None
-# function from the old size, the new size, the user's scale and `align_corners` to a table of weights
+# Returns the table of weights for: old size, new size, the user's scale, `align_corners`.
 Table = Callable[[int, int, float | None, bool], Array]
 
 
 def _multiply_by_table(x: Tensor, dim: int, table: Array) -> Tensor:
-    """Multiply a dim of `x` by a table [new rows, old rows]."""
+    """Replace the rows of a dim of `x` by their sums with the weights `table` [new rows, old rows]."""
     return moveaxis(tensordot(x, tensor(table.astype(DTYPES[x.type.dtype])), ([dim], [1])), -1, dim)
 
 
 def multiply_by_tables(x: Tensor, tables: Sequence[Array]) -> Tensor:
-    """Multiply each of the last dims of `x` by a table [new rows, old rows], in f32 for 16-bit floats."""
+    """Apply a table [new rows, old rows] to each of the last dims of `x`; 16-bit floats are computed in f32."""
     result, dtype = wide(x)
     for dim, table in enumerate(tables, start=x.ndim - len(tables)):
         result = _multiply_by_table(result, dim, table)
@@ -50,7 +50,10 @@ def _old_positions(old: int, new: int, scale: float | None, align_corners: bool)
 
 
 def nearest_rows(old: int, new: int, scale: float | None, is_exact: bool) -> Array:
-    """Return the nearest old row of each new row. The arithmetic is f32 for all dtypes, as in torch."""
+    """Return the index of the nearest old row for each new row.
+
+    Positions are computed in f32 for all dtypes, as in torch.
+    """
     step = np.float32(1 / scale) if scale else np.float32(old) / np.float32(new)
     rows = np.arange(new, dtype=np.float32) + np.float32(0.5 if is_exact else 0)
     return np.minimum((rows * step).astype(np.int32), old - 1)
@@ -84,7 +87,10 @@ def _lanczos(distance: Array) -> Array:
 
 
 def _antialiased(kernel: Callable[[Array], Array], reach: int) -> Table:
-    """Return a table function for a kernel. The kernel is stretched for downscaling and clipped at the border."""
+    """Return a `Table` function for an interpolation kernel that extends `reach` rows to both sides.
+
+    The kernel is stretched if the image becomes smaller, and clipped at the border.
+    """
 
     def table(old: int, new: int, scale: float | None, align_corners: bool) -> Array:
         step = (old - 1) / max(new - 1, 1) if align_corners else 1 / scale if scale else old / new
@@ -101,9 +107,9 @@ def _antialiased(kernel: Callable[[Array], Array], reach: int) -> Table:
 
 
 def _scales(args: Sequence[Any], count: int) -> Sequence[float | None]:
-    """Return the scale of each dim, or None for unspecified ones.
+    """Return the scale of each of `count` dims, or None for a dim whose scale the call does not specify.
 
-    The overload `vec` passes a list, other overloads one argument per dim.
+    The overload `vec` passes one list, other overloads pass one argument per dim.
     """
     if not args or all(scale is None for scale in args):
         return [None] * count
@@ -130,7 +136,7 @@ def _gradient_by_tables(table: Table, grad: Tensor, output_size: Sequence[int], 
 
 
 def _nearest(is_exact: bool, x: Tensor, output_size: Sequence[int] | None = None, *scales: Any) -> Tensor:
-    """Resize by selecting the nearest rows; repeat all rows if each is selected equally often."""
+    """Resize by selecting the nearest rows. If each row is selected equally often, all rows are repeated instead."""
     factors = _scales(scales, x.ndim - 2)
     new = _output_sizes(x.shape[2:], output_size, factors)
     for d, (old, size, scale) in enumerate(zip(x.shape[2:], new, factors, strict=True), start=2):
@@ -151,7 +157,7 @@ def _nearest_gradient(is_exact: bool, grad: Tensor, output_size: Sequence[int], 
 
 
 def _is_repeated(rows: Array, old: int) -> bool:
-    """Whether `rows` repeats each old row equally often, in order."""
+    """Whether `rows` repeats each of the `old` rows equally often, in order."""
     return len(rows) % old == 0 and np.array_equal(rows, np.repeat(np.arange(old), len(rows) // old))
 
 

@@ -1,4 +1,4 @@
-"""PyTorch scatters: combining elements with values at data-dependent positions, and segment reductions."""
+"""PyTorch scatters, which combine elements with values at data-dependent positions, and segment reductions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from meshgen.ir.graph import TensorType, is_inexact
 
 
 def block(x: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
-    """Return the leading block of `x` with the given sizes; the dim `dim` stays unchanged."""
+    """Return the leading rows of `x` in each dim, as many as `sizes` says. The dim `dim` is not sliced."""
     for d, size in enumerate(sizes):
         x = x if d == dim else slice_(x, d, 0, size)
     return x
@@ -32,9 +32,9 @@ def block(x: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
 def scatter_along(
     x: Tensor, dim: int, index: Tensor, values: Operand, combine: Callable[[Tensor, Tensor], Any]
 ) -> Tensor:
-    """Combine elements of `x` with values along `dim`; `index` has the row of each value.
+    """Return `x` with `combine(element, value)` at the row `index` of dim `dim`, for each value.
 
-    In all other dims, a value goes to the row that it has in `index`.
+    In all other dims, the coordinates of a value are those of its entry in `index`.
     """
     if not x.ndim:
         return combine(x, tensor(values, x.type.dtype).reshape(()))
@@ -65,7 +65,7 @@ def scatter(x: Tensor, dim: int, index: Tensor, src: Operand, *, reduce: str = "
 
 enter_rows({"scatter": scatter, "scatter_add": lambda x, dim, index, src: scatter(x, dim, index, src, reduce="add")})
 
-# function of a tensor, values and the name of a reduction; combines the values into fixed positions of the tensor
+# Combines values into fixed positions of a tensor: (tensor, values, name of a reduction) -> tensor.
 _Put = Callable[[Tensor, Operand, str], Tensor]
 
 
@@ -84,7 +84,7 @@ def _mean(total: Tensor, counts: Tensor) -> Tensor:
 def _group_reduced(x: Tensor, values: Tensor, kind: str, include_self: bool, put: _Put) -> Tensor:
     """Reduce each element of `x` together with the values that `put` scatters to it.
 
-    Without `include_self`, an element of `x` only counts if it receives no values.
+    Without `include_self`, an element that receives values does not count itself.
     """
     combined = put(
         x if include_self else full(x.shape, _neutral_element(kind, x.type.dtype), x.type.dtype), values, kind
@@ -114,7 +114,7 @@ def index_reduce(x: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str
 
 
 def _segments(x: Tensor, lengths: Tensor | None, offsets: Tensor | None, axis: int) -> tuple[Tensor, Tensor]:
-    """Return the segment index of each row along `axis`, in the shape of `x`, and the length of each segment."""
+    """Return the segment of each row along `axis`, in the shape of `x`, and the length of each segment."""
     if lengths is None:
         assert offsets is not None
         leading = (slice(None),) * (offsets.ndim - 1)
@@ -133,7 +133,7 @@ def segment_reduce(x: Tensor, reduce: str, *, lengths: Tensor | None = None, ind
                    axis: int = 0, unsafe: bool = False, initial: float | None = None) -> Tensor:  # fmt: skip
     """Reduce segments of consecutive rows along `axis`.
 
-    An empty segment has the value `initial` if set; else NaN for a mean, and the neutral element for other reductions.
+    An empty segment has the value `initial` if set, else NaN for a mean, and the neutral element for other reductions.
     """
     del unsafe
     if indices is not None:
@@ -152,7 +152,7 @@ def segment_reduce(x: Tensor, reduce: str, *, lengths: Tensor | None = None, ind
 @aten("_segment_reduce_backward")
 def segment_reduce_backward(grad: Tensor, out: Tensor, x: Tensor, reduce: str, *, lengths: Tensor | None = None, offsets: Tensor | None = None,
                             axis: int = 0, initial: float | None = None) -> Tensor:  # fmt: skip
-    """Return the gradient of the rows. Equal extremes of a segment share its gradient equally."""
+    """Return the gradient of `segment_reduce`. Several equal maxima or minima of a segment share its gradient equally."""
     del initial
     segments, counts = _segments(x, lengths, offsets, axis)
     is_counted = segments < counts.shape[axis]
@@ -172,7 +172,10 @@ def segment_reduce_backward(grad: Tensor, out: Tensor, x: Tensor, reduce: str, *
 
 @aten("masked_scatter_backward")
 def masked_scatter_backward(grad: Tensor, mask: Tensor, sizes: list[int]) -> Tensor:
-    """Return the gradients of the source: those at the selected elements, in order, padded with zeros."""
+    """Return the gradient of the source of `masked_scatter`.
+
+    The gradients of the elements that the mask selects come first, in order, followed by zeros.
+    """
     flags, count = broadcast(mask, grad.shape).reshape(-1), math.prod(sizes)
     position = where(flags, cumsum(flags, 0, "i32") - 1, count)
     return full((count,), 0, grad.type.dtype).at[position].set(grad.reshape(-1)).reshape(sizes)

@@ -45,9 +45,9 @@ def sort(x: Tensor, dim: int = -1, descending: bool = False) -> tuple[Tensor, Te
 
 
 def _count_below(table: Tensor, values: Tensor, is_right: bool) -> Tensor:
-    """Return the insertion index of each value in its sorted row of `table`.
+    """Return the position at which each value would be inserted into the sorted row of `table` for it.
 
-    A table with one dim applies to all values.
+    A `table` with a single dim is used for all values. With `is_right`, a value is inserted after equal elements.
     """
     table = table if table.ndim == 1 else table[..., None, :]
     values = values[..., None]
@@ -65,7 +65,7 @@ def searchsorted(table: Tensor, values: Operand, *, out_int32: bool = False, rig
 @aten("kthvalue")
 @on_rows
 def kthvalue(x: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> tuple[Tensor, Tensor]:
-    """Return the k-th smallest element and its index."""
+    """Return the k-th smallest element along a dim, and its index."""
     selection = along(x, dim, slice(k - 1, k) if keepdim else k - 1)
     values, indices = sort(x, dim)
     return values[selection], indices[selection]
@@ -74,7 +74,7 @@ def kthvalue(x: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> tuple[T
 @aten("median.dim")
 @on_rows
 def median_dim(x: Tensor, dim: int = -1, keepdim: bool = False) -> tuple[Tensor, Tensor]:
-    """Return the lower median and its index. If the row contains NaN, return NaN and its index."""
+    """Return the lower median along a dim, and its index. If there is a NaN, return the NaN and its index."""
     value, index = kthvalue(x, (x.shape[dim] + 1) // 2, dim, keepdim)
     if not is_inexact(x.type.dtype):
         return value, index
@@ -88,7 +88,10 @@ def median_dim(x: Tensor, dim: int = -1, keepdim: bool = False) -> tuple[Tensor,
 @aten("nanmedian.dim")
 @on_rows
 def nanmedian_dim(x: Tensor, dim: int = -1, keepdim: bool = False) -> tuple[Tensor, Tensor]:
-    """Return the lower median of the elements that are not NaN, and its index. A row of NaN has the median NaN."""
+    """Return the lower median of the elements along a dim that are not NaN, and its index.
+
+    If all elements are NaN, the median is NaN.
+    """
     if not is_inexact(x.type.dtype):
         return median_dim(x, dim, keepdim)
     values, indices = sort(x, dim)
@@ -98,16 +101,18 @@ def nanmedian_dim(x: Tensor, dim: int = -1, keepdim: bool = False) -> tuple[Tens
 
 
 def _drop_reduced_dim(keepdim: bool, dim: int, value: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
-    """Remove the reduced dim of size 1 from both results unless `keepdim`."""
+    """Remove the reduced dim, which has size 1, from `value` and `index` unless `keepdim` is set."""
     return (value, index) if keepdim else (value.squeeze(dim), index.squeeze(dim))
 
 
 @aten("mode")
 @on_rows
 def mode(x: Tensor, dim: int = -1, keepdim: bool = False) -> tuple[Tensor, Tensor]:
-    """Return the most frequent element and its last index, found as the end of the longest run in the sorted row.
+    """Return the most frequent element along a dim, and its last index.
 
-    Of several most frequent elements, it is the smallest.
+    Of equally frequent elements, the smallest counts.
+
+    The elements are sorted; the most frequent one forms the longest run, and the end of the run gives the index.
     """
     values, indices = sort(x, dim)
     rows, position = moveaxis(values, dim, -1), iota((*moveaxis(values, dim, -1).shape,), x.ndim - 1, "i32")
@@ -120,7 +125,7 @@ def mode(x: Tensor, dim: int = -1, keepdim: bool = False) -> tuple[Tensor, Tenso
 def _running_extreme(function: Callable[..., Tensor]) -> Callable[..., tuple[Tensor, Tensor]]:
     @on_rows
     def running(x: Tensor, dim: int) -> tuple[Tensor, Tensor]:
-        """Return the cumulative extreme and the last index at which it occurs."""
+        """Return the cumulative maximum or minimum along a dim, and the last index at which it occurs."""
         extremes = function(x, dim)
         indices = iota(x.shape, axis_of(dim, x.ndim), "i32")
         return extremes, convert(scans.cummax(logic.where(x == extremes, indices, 0), dim), "i64")
@@ -133,16 +138,16 @@ enter_rows({"cummax": scans.cummax, "cummin": scans.cummin}, _running_extreme)
 
 @aten("nonzero_static")
 def nonzero_static(x: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
-    """Return the indices of nonzero elements, [size, dims]. Missing rows are `fill_value`."""
+    """Return the indices of the first `size` nonzero elements, [size, dims]. Missing rows are filled with `fill_value`."""
     if not x.ndim or not size:
         return zeros((size, x.ndim), "i64")
     return convert(stack(searching.nonzero(x, size=size, fill_value=fill_value), 1), "i64")
 
 
 def _histogram_bounds(x: Tensor, low: float, high: float, apart: float) -> tuple[Operand, Operand]:
-    """Return the user's bounds of a histogram, or the extremes of its elements.
+    """Return the bounds of a histogram: `low` and `high`, or if these are equal, the extremes of `x`.
 
-    Equal extremes are moved apart by `apart` on both sides.
+    If all elements are equal, the bounds are that number minus and plus `apart`.
     """
     if low != high or not x.size:
         return (low, high) if low != high else (0, 1)
@@ -164,9 +169,11 @@ def histc(x: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
 def _bin_weights(
     coordinates: Sequence[Tensor], edges: Sequence[Tensor], weight: Tensor | None, density: bool
 ) -> Tensor:
-    """Return the sums of the weights of points per bin. The last edge of each dim belongs to its last bin.
+    """Return a histogram: the sum of the weights of the points in each bin.
 
-    `coordinates` has the coordinates [points] of each dim.
+    With `density`, it is normalized to integral 1.
+
+    `coordinates` and `edges` have a tensor per dim. The last bin of each dim includes its upper edge.
     """
     sizes = [bounds_.shape[0] - 1 for bounds_ in edges]
     flat, is_inside = tensor(np.zeros((), np.int32)), tensor(np.ones((), bool))
@@ -200,7 +207,7 @@ def histogram(x: Tensor, bins: int = 100, *, range: Sequence[float] | None = Non
 
 
 def _columns(x: Tensor) -> list[Tensor]:
-    """Return the coordinates of points [..., dims] along each dim."""
+    """Split points [..., dims] into one vector of coordinates per dim."""
     return [x[..., d].reshape(-1) for d in builtins.range(x.shape[-1])]
 
 

@@ -61,7 +61,10 @@ def expand(x: Tensor, sizes: Sequence[int], implicit: bool = False) -> Tensor:
 
 @aten("to", "_to_copy", "type_as", "to.prim_Device")
 def to(x: Tensor, *args: Any, dtype: str | None = None, **_: Any) -> Tensor:
-    """Convert `x` to a dtype: the keyword, a positional dtype, or the dtype of another tensor. Devices have no effect."""
+    """Convert `x` to a dtype: the keyword `dtype`, a positional dtype, or the dtype of another tensor.
+
+    Devices are ignored.
+    """
     dtypes = [
         argument.type.dtype if isinstance(argument, Tensor) else argument
         for argument in args
@@ -73,7 +76,7 @@ def to(x: Tensor, *args: Any, dtype: str | None = None, **_: Any) -> Tensor:
 @aten("cat", "concat", "concatenate")
 def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     dtype = result_type(*tensors)
-    # an empty vector concatenates with any shape
+    # Torch allows an empty vector in a concatenation of tensors of any rank.
     nonempty = [convert(operand, dtype) for operand in tensors if operand.shape != (0,)]
     return joining.concatenate(nonempty, dim) if nonempty else convert(tensors[0], dtype)
 
@@ -98,10 +101,7 @@ def split(x: Tensor, size: int | Sequence[int], dim: int = 0) -> list[Tensor]:
 
 @aten("tensor_split.sections", "tensor_split.indices")
 def tensor_split(x: Tensor, at: int | Sequence[int], dim: int = 0) -> list[Tensor]:
-    """Split a dim into `at` slices whose sizes differ by at most one.
-
-    If `at` is a list, split before each of these rows.
-    """
+    """Split a dim into `at` slices whose sizes differ by at most one. If `at` is a list, split before each row in `at`."""
     if isinstance(at, int):
         size, remainder = divmod(x.shape[axis_of(dim, x.ndim)], at)
         at = [i * size + min(i, remainder) for i in range(1, at)]
@@ -109,7 +109,7 @@ def tensor_split(x: Tensor, at: int | Sequence[int], dim: int = 0) -> list[Tenso
 
 
 def along(x: Tensor, dim: int, entry: Any) -> tuple[Any, ...]:
-    """Return an index into `x` that selects `entry` in one dim: `x[along(x, 1, 3)]` is `x[:, 3]`."""
+    """Return an index that selects `entry` in the dim `dim` of `x`: `x[along(x, 1, 3)]` is `x[:, 3]`."""
     return (slice(None),) * axis_of(dim, x.ndim) + (entry,)
 
 
@@ -127,7 +127,7 @@ def narrow(x: Tensor, dim: int, start: int, length: int) -> Tensor:
 
 @aten("unfold", "unfold_copy")
 def unfold(x: Tensor, dim: int, size: int, step: int) -> Tensor:
-    """Return sliding windows of length `size` along a dim; the elements of a window are in a new last dim."""
+    """Return sliding windows of length `size` along a dim. The elements of a window form a new last dim."""
     if not x.ndim:
         return slice_(x.reshape(1), 0, 0, size)
     dim = axis_of(dim, x.ndim)
@@ -165,7 +165,10 @@ def atleast_1d(x: Operand | Sequence[Tensor]) -> Tensor | list[Tensor]:
 
 @aten("resize")
 def resize(x: Tensor, size: Sequence[int], **_: Any) -> Tensor:
-    """Return the leading elements of `x` in another shape. Missing elements are zeros; torch leaves them uninitialized."""
+    """Return the first elements of the flattened `x` in another shape.
+
+    Missing elements are zeros; torch leaves them uninitialized.
+    """
     flat, count = x.reshape(-1), math.prod(size)
     flat = joining.pad(flat, (0, count - x.size)) if count > x.size else slice_(flat, 0, 0, count)
     return flat.reshape(size)

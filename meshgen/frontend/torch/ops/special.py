@@ -1,7 +1,6 @@
 """PyTorch special functions: Bessel and gamma functions, normal quantiles, orthogonal polynomials.
 
-Bessel and normal functions select between a few polynomials; `special_fits.py` has their coefficients, ranges and
-errors.
+Bessel functions and quantiles are piecewise polynomials; `special_fits.py` has the coefficients, ranges and errors.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ def _rational(x: Tensor, sides: tuple[Sequence[float], Sequence[float]]) -> Tens
 
 
 def bessel_i0e(x: Tensor) -> Tensor:
-    """Return exp(-|x|) I0(x)."""
+    """Return exp(-|x|) I0(x), with the modified Bessel function I0 of the first kind."""
     x = elementwise.abs_(x)
     near, far = elementwise.minimum(x, 8.0), elementwise.maximum(x, 8.0)
     tail = _polynomial(16 / far - 1, fits.I0_FAR) * elementwise.rsqrt(far)
@@ -45,7 +44,10 @@ def bessel_i0(x: Tensor) -> Tensor:
 
 
 def _bessel_k(x: Tensor, near: _Function, far: Sequence[float], is_scaled: bool) -> Tensor:
-    """Return K of order 0 or 1, or exp(x) K if `is_scaled`. The result is NaN for negative `x`."""
+    """Return the modified Bessel function K of order 0 or 1, or exp(x) K(x) if `is_scaled`. It is NaN for negative `x`.
+
+    `near` computes K for x <= 2; `far` has the coefficients for larger x.
+    """
     small, large = logic.where(x > 0, elementwise.minimum(x, 2.0), 2.0), elementwise.maximum(x, 2.0)
     first, tail = near(small), _polynomial(4 / large - 1, far) * elementwise.rsqrt(large)
     first, tail = (first * elementwise.exp(small), tail) if is_scaled else (first, tail * elementwise.exp(-large))
@@ -62,12 +64,12 @@ def _k1(x: Tensor) -> Tensor:
 
 
 def _waves(x: Tensor, order: int) -> tuple[Tensor, Tensor]:
-    """Return J and Y of order 0 or 1 for x >= 8."""
+    """Return the Bessel functions J and Y of order 0 or 1 for x >= 8."""
     x = elementwise.maximum(x, 8.0)
     square = 128 / (x * x) - 1
     even, odd = ((fits.P0, fits.Q0), (fits.P1, fits.Q1))[order]
     first, second = _polynomial(square, even), _polynomial(square, odd) * 8 / x
-    # x - pi / 4 would lose digits of a large x, so cos and sin of the difference are computed from cos(x) and sin(x).
+    # Computing x - pi / 4 would lose digits of a large x, so its cos and sin are computed from cos(x) and sin(x).
     cos, sin, sign = OPS["cos"](x), OPS["sin"](x), 1 - 2 * order
     near, far = sign * cos + sin, sign * sin - cos
     shift = elementwise.rsqrt(x * math.pi)
@@ -83,7 +85,7 @@ def _bessel_j(x: Tensor, order: int) -> Tensor:
 
 
 def _bessel_y(x: Tensor, order: int) -> Tensor:
-    """Return Y of order 0 or 1: minus infinity at 0, NaN for negative `x`."""
+    """Return the Bessel function Y of order 0 or 1. It is minus infinity at 0 and NaN for negative `x`."""
     small = logic.where(x > 0, elementwise.minimum(x, 8.0), 8.0)
     rest, log = _polynomial(small * small / 32 - 1, (fits.Y0_NEAR, fits.Y1_NEAR)[order]), elementwise.log(small)
     product = log * _bessel_j(small, order)
@@ -127,7 +129,8 @@ enter_rows({
 }, rounded_once)  # fmt: skip
 
 
-_Recurrence = Callable[[Operand, Tensor, Tensor, Tensor], Tensor]  # function from k, x, p[k] and p[k - 1] to p[k + 1]
+# The recurrence of a family of polynomials p: (k, x, p[k], p[k - 1]) -> p[k + 1].
+_Recurrence = Callable[[Operand, Tensor, Tensor, Tensor], Tensor]
 # a table of formulas
 _CHEBYSHEV: _Recurrence = lambda k, x, now, before: 2 * x * now - before  # noqa: E731  # a table of formulas
 _POLYNOMIALS: dict[str, tuple[_Function, _Recurrence]] = {
@@ -143,9 +146,9 @@ _POLYNOMIALS: dict[str, tuple[_Function, _Recurrence]] = {
 
 
 def _by_recurrence(first: _Function, step: _Recurrence, is_shifted: bool) -> Callable[[Operand, Operand], Tensor]:
-    """Return the function for a family of polynomials, whose degree is a number or a tensor.
+    """Return the function (x, degree) for a family of polynomials. The degree is a number or a tensor.
 
-    Shifted polynomials are defined on [0, 1].
+    `first` is the polynomial of degree 1; `step` computes the next degree. Shifted polynomials are defined on [0, 1].
     """
 
     def polynomial(x: Operand, n: Operand) -> Tensor:
@@ -164,18 +167,19 @@ def _by_recurrence(first: _Function, step: _Recurrence, is_shifted: bool) -> Cal
     return polynomial
 
 
-# Polynomial degrees in a tensor must be below this. Chosen: a loop with more iterations would take minutes.
+# Polynomial degrees in a tensor must be below this number. Chosen: a loop with more iterations would take minutes.
 _MAX_DEGREE = 2.0**31
 
 
 def _by_degree_tensor(first: _Function, step: _Recurrence, is_shifted: bool, x: Tensor, n: Tensor) -> Tensor:
-    """Return the polynomial with a separate degree for each element. The loop runs until the largest degree is reached.
+    """Evaluate the polynomial of degree `n[i]` at `x[i]` for each i.
 
-    The result is NaN where the degree is 2^31 or more, or NaN.
+    The loop over the degrees ends at the largest one. The result is NaN for degrees that are NaN, or 2^31 or more.
     """
     x = 2 * x - 1 if is_shifted else x
     is_degree = elementwise.abs_(n) < _MAX_DEGREE
-    degrees = convert(rounding.trunc(logic.where(is_degree, n, 0.0)), "i64")  # f32 cannot count beyond 2^24
+    # The loop counter is an integer, because f32 cannot count beyond 2^24.
+    degrees = convert(rounding.trunc(logic.where(is_degree, n, 0.0)), "i64")
     ones_ = x * 0 + 1
 
     def iterate(state: tuple[Tensor, Tensor, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
@@ -195,15 +199,18 @@ for _name, (_first, _step) in _POLYNOMIALS.items():
         enter_rows({f"special_shifted_{_name}": _by_recurrence(_first, _step, is_shifted=True)})
 
 
-# Relative size of the smallest term that changes a sum in f64: half a unit in the last place, by IEEE 754.
+# A term of a sum in f64 that is relatively smaller than this has no effect: half a unit in the last place (IEEE 754).
 _F64_EPSILON = 2.0**-53
-# The shape `a` above which a normal approximation replaces the series, which needs 30,000 terms there. Chosen: above it,
-# the approximation differs from SciPy by at most 1e-8.
+# The shape `a` above which a normal approximation replaces the series, which needs 30,000 terms there. Chosen: the
+# approximation then differs from SciPy by at most 1e-8.
 _LARGE_SHAPE = 1e7
 
 
 def _gamma_series(a: Tensor, x: Tensor, scale: Tensor) -> Tensor:
-    """Return P(a, x) by its power series, which converges quickly for x < a + 1."""
+    """Return the regularized lower incomplete gamma function P(a, x) by its power series.
+
+    The series converges quickly for x < a + 1.
+    """
 
     def has_converging_term(state: tuple[Tensor, Tensor, Tensor]) -> Tensor:
         return (state[1] > state[2] * _F64_EPSILON).any()
@@ -218,7 +225,10 @@ def _gamma_series(a: Tensor, x: Tensor, scale: Tensor) -> Tensor:
 
 
 def _gamma_fraction(a: Tensor, x: Tensor, scale: Tensor) -> Tensor:
-    """Return Q(a, x) by its continued fraction (modified Lentz method), which converges quickly for x > a + 1."""
+    """Return the regularized upper incomplete gamma function Q(a, x) by its continued fraction (modified Lentz method).
+
+    The fraction converges quickly for x > a + 1.
+    """
     tiny = 1e-30
 
     def avoid_zero(value: Tensor) -> Tensor:
@@ -242,9 +252,10 @@ def _gamma_fraction(a: Tensor, x: Tensor, scale: Tensor) -> Tensor:
 
 
 def _gamma_of_large_shape(a: Tensor, x: Tensor, is_upper: bool) -> Tensor:
-    """Return P(a, x), or Q(a, x) with `is_upper`, for a large `a`: the cube root of x / a is nearly normal.
+    """Return P(a, x), or Q(a, x) with `is_upper`, for a large shape `a`.
 
-    Source: Wilson and Hilferty, PNAS 17, 1931.
+    A gamma-distributed number with shape a, divided by a, has a nearly normal cube root. Source: Wilson and Hilferty,
+    PNAS 17, 1931.
     """
     root = elementwise.expm1(elementwise.log1p((x - a) / a) / 3)
     z = 3 * elementwise.sqrt(a) * (root + 1 / (9 * a))
@@ -252,9 +263,9 @@ def _gamma_of_large_shape(a: Tensor, x: Tensor, is_upper: bool) -> Tensor:
 
 
 def _regularized_gamma(is_upper: bool) -> Callable[[Operand, Operand], Tensor]:
-    """Return the function P(a, x), or with `is_upper` Q(a, x) = 1 - P(a, x).
+    """Return the regularized incomplete gamma function P(a, x), or with `is_upper` Q(a, x) = 1 - P(a, x).
 
-    It is computed in f64, because the terms in the exponent of x^a e^-x / gamma(a) are of the size of a and cancel.
+    It computes in f64, because the terms in the exponent of x^a e^-x / gamma(a) are of the size of a and cancel.
     """
 
     def function(a: Operand, x: Operand) -> Tensor:

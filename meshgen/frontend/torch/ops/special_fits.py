@@ -1,7 +1,7 @@
 """Polynomial coefficients of special functions, highest power first.
 
-They are least-squares fits (of the relative error) to values by SciPy at Chebyshev points. Each comment ends with the
-largest error.
+They are least-squares fits, of the relative error, to values by SciPy at Chebyshev points. The comment on each fit
+ends with the largest relative error.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ K1_NEAR = (
     -8.5553721526681768e-11, -9.0335480122610152e-09, -7.0811292423848469e-07, -3.8918689551039087e-05,
     -0.0013831688469052082, -0.027854235220089583, -0.24383852886768276, -0.33224095524028646, 0.88508828772958748,
 )  # fmt: skip
-# exp(x) K0(x) sqrt(x), and the same for K1, as polynomials in 4 / x - 1 for x >= 2; error 1e-14.
+# exp(x) K0(x) sqrt(x) and exp(x) K1(x) sqrt(x) as polynomials in 4 / x - 1 for x >= 2; error 1e-14.
 K0_FAR = (
     2.0118631825713602e-09, -1.4818966714742096e-09, -9.9818228476264551e-09, 7.2544311765436196e-09,
     2.1699637774269534e-08, -1.6409340659275337e-08, -2.4908031544877819e-08, 1.8132138768129688e-08,
@@ -78,8 +78,8 @@ Y1_NEAR = (
     -0.019628756837175694, 0.078547869223863184, -0.1963983985986873, 0.23507209206654917, 0.023367571720958963,
     -0.24337743079192689, 0.070759858821180341,
 )  # fmt: skip
-# The factors of cos (P) and 8 / x sin (Q) in sqrt(pi x / 2) J(x) and Y(x), as polynomials in 128 / x^2 - 1 for x >= 8;
-# error 3e-12.
+# For x >= 8, with t = x - (2 n + 1) pi / 4 for order n: J(x) sqrt(pi x / 2) = P cos(t) - 8 / x Q sin(t) and
+# Y(x) sqrt(pi x / 2) = P sin(t) + 8 / x Q cos(t). P and Q are polynomials in 128 / x^2 - 1; error 3e-12.
 P0 = (
     -1.3028883986798591e-12, 5.6427317305081144e-12, -2.461528361825374e-11, 1.5408843155431132e-10,
     -1.2122537857338834e-09, 1.2804165774618967e-08, -2.0527444574393968e-07, 6.1374160139448028e-06,

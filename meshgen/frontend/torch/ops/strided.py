@@ -1,4 +1,4 @@
-"""PyTorch strided views of a tensor's memory."""
+"""PyTorch views with explicit sizes and strides of a tensor's memory (`as_strided`)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Memory(NamedTuple):
 
 
 def _memory_order(x: Tensor, memory: Memory | None) -> list[int]:
-    """Return the dims of `x` from the outermost to the innermost in memory.
+    """Return the dims of `x` from the one with the largest stride in torch's memory to the one with the smallest.
 
     Raises:
         ProgramError: MG0103, the tensor has gaps in memory, or elements that share memory.
@@ -41,9 +41,9 @@ def _memory_order(x: Tensor, memory: Memory | None) -> list[int]:
 def _memory_positions(
     x: Tensor, size: Sequence[int], stride: Sequence[int], start: int | None, memory: Memory | None
 ) -> Tensor:
-    """Return the positions of a view's elements in the memory of `x`.
+    """Return the position of each element of a view in the memory of `x`.
 
-    Raises ProgramError MG0103 for positions beyond `x`.
+    Raises ProgramError MG0103 beyond that memory.
     """
     begin = 0 if memory is None else memory.offset
     first = (begin if start is None else start) - begin
@@ -65,7 +65,7 @@ def as_strided(x: Tensor, size: Sequence[int], stride: Sequence[int], storage_of
 @aten("as_strided_scatter")
 def as_strided_scatter(x: Tensor, src: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None,
                        memory: Memory | None = None) -> Tensor:  # fmt: skip
-    """Return `x` with the elements of a strided view replaced by `src`."""
+    """Return `x` with the elements of a strided view of `x` replaced by `src`."""
     order = _memory_order(x, memory)
     moved = x.transpose(order)
     flat = moved.reshape(-1).at[_memory_positions(x, size, stride, storage_offset, memory)].set(src)
