@@ -1,6 +1,6 @@
 """Trace a Python function by running it once on tensors that record the operations on them."""
 
-from meshgen.frontend.tracer import (  # importing them enters their operations in OPS
+from meshgen.frontend.tracer import (  # Importing these modules registers their operations in OPS.
     control_flow,
     creation,
     einsum,

@@ -2,7 +2,7 @@
 
     h, ys = mg.scan(lambda h, x: (mg.tanh(h @ w + x), h), h0, xs)
 
-Tracing runs each function once. The functions may capture tensors of the surrounding program.
+Tracing calls each body, condition and branch once. They may capture tensors of the surrounding program, such as `w`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from meshgen.frontend.tracer.shapes import expand_dims, reshape
 from meshgen.frontend.tracer.tensor import Operand, Tensor
 from meshgen.ir.graph import Graph, TensorType, Value
 
-Tree = Any  # nested dicts, lists and tuples of operands
+Tree = Any  # A tree of operands: nested dicts, lists and tuples.
 
 
 def _leaves(tree: Tree) -> list[Any]:
@@ -36,7 +36,10 @@ def _rebuilt(tree: Tree, leaves: Sequence[Tensor]) -> Tree:
 
 
 def _loop(condition: Callable[..., Operand], body: Graph, operands: list[Tensor]) -> list[Tensor]:
-    """Emit `while condition(*values): values = body(*values)`. Captured values are carried through the loop unchanged."""
+    """Emit `while condition(*values): values = body(*values)`, starting with the values `operands`.
+
+    Values that the condition or the body captures are carried through the loop unchanged.
+    """
     condition_trace, inputs = region([value.type for value in operands])
     with recording(condition_trace):
         condition_trace.graph.outputs = [truth(condition(*inputs)).value]
@@ -50,14 +53,14 @@ def _loop(condition: Callable[..., Operand], body: Graph, operands: list[Tensor]
 
 @dataclass(frozen=True)
 class _Body:
-    """The traced body of a loop.
+    """The traced body of a loop. The carry is a tree of tensors; its leaves are listed in a fixed order.
 
     Attributes:
         trace: the recorded body.
-        inputs: the inputs of the body, extra inputs before the carry.
-        first: the initial leaves of the carry.
-        after: the leaves of the carry after one iteration.
-        rest: the other results of the body, per iteration.
+        inputs: the inputs of the body: values that the body gets in each iteration, then the leaves of the carry.
+        first: the leaves of the carry before the loop.
+        after: the leaves of the carry after an iteration.
+        rest: the other results of an iteration.
     """
 
     trace: Trace
@@ -68,12 +71,12 @@ class _Body:
 
 
 def _body(loop_name: str, init: Tree, run: Callable[..., tuple[Tree, Tree]], *lead: TensorType) -> _Body:
-    """Trace `run(*lead, carry)`, which returns the next carry and per-iteration results.
+    """Trace `run(*lead, carry)`, which returns the next carry and other results, for inputs `lead` of these types.
 
-    Traces again if a Python number in the initial carry must take the dtype of the carry after the body.
+    `run` is traced again if a Python number in the carry `init` must take the dtype that it has after the body.
 
     Raises:
-        ProgramError: the carry changes its structure or types.
+        ProgramError: the carry after the body has another structure, or leaves of other types.
     """
     first = [tensor(leaf) for leaf in _leaves(init)]
     while True:
@@ -99,14 +102,14 @@ def _body(loop_name: str, init: Tree, run: Callable[..., tuple[Tree, Tree]], *le
 
 
 def _like(leaf: Operand, kind: TensorType) -> Tensor:
-    """Convert a leaf to a tensor; a Python number gets the dtype of `kind` if this dtype can represent the number."""
+    """Convert a leaf to a tensor. A Python number gets the dtype of `kind` if that dtype can represent the number."""
     x = tensor(leaf)
     return tensor(x, kind.dtype) if x.weak and promote(np.empty(0, kind.numpy_dtype), x) == kind.dtype else x
 
 
 @traced
 def while_loop(cond_fun: Callable[[Tree], Operand], body_fun: Callable[[Tree], Tree], init_val: Tree) -> Tree:
-    """Run `while cond_fun(value): value = body_fun(value)` from `init_val`; types and shapes cannot change."""
+    """Run `value = body_fun(value)` while `cond_fun(value)` holds, from `init_val`. Types and shapes cannot change."""
     body = _body("while_loop", init_val, lambda carry: (body_fun(carry), None))
     body.trace.graph.outputs = [leaf.value for leaf in body.after]
     return _rebuilt(init_val, _loop(lambda *leaves: cond_fun(_rebuilt(init_val, leaves)), body.trace.graph, body.first))
@@ -114,9 +117,9 @@ def while_loop(cond_fun: Callable[[Tree], Operand], body_fun: Callable[[Tree], T
 
 @traced
 def fori_loop(lower: Operand, upper: Operand, body_fun: Callable[[Tensor, Tree], Tree], init_val: Tree) -> Tree:
-    """Run `for i in range(lower, upper): value = body_fun(i, value)` from `init_val`.
+    """Run `value = body_fun(i, value)` for i from `lower` to `upper` - 1, starting with `init_val`.
 
-    With constant bounds the loop has a static trip count.
+    If the bounds are Python numbers, the loop has a static trip count.
     """
     start = tensor(lower)
     if start.shape or start.type.dtype not in ("i32", "i64"):
@@ -132,8 +135,9 @@ def scan(f: Callable[[Tree, Tree], tuple[Tree, Tree]], init: Tree, xs: Tree = No
          reverse: bool = False, unroll: int = 1) -> tuple[Tree, Tree]:  # fmt: skip
     """Run `carry, y = f(carry, x)` for each slice `x` of `xs` along dim 0. Return the last carry and the stacked ys.
 
-    `xs` may be None if `length` is given. With `reverse`, the loop runs from the last slice to the first, and so do the
-    ys. `unroll` has no effect: the compiler decides which loops are unrolled.
+    `xs` may be None if `length` is given. With `reverse`, the loop starts with the last slice; y i still belongs to
+    slice i.
+    `unroll` has no effect: the compiler decides which loops are unrolled.
     """
     stacks = [tensor(leaf) for leaf in _leaves(xs)]
     lengths = {item.shape[0] if item.ndim else -1 for item in stacks} | ({length} if length is not None else set[int]())
@@ -178,13 +182,13 @@ def _replace_row(stack: Tensor, row: Operand, number: Tensor) -> Tensor:
 
 @named("map")
 def map_(f: Callable[[Tree], Tree], xs: Tree) -> Tree:
-    """Apply `f` to each slice of `xs` along dim 0, one after the other, and stack the results."""
+    """Return `f(x)` for each slice `x` of `xs` along dim 0, stacked. The slices are processed one after the other."""
     return scan(lambda _, x: (None, f(x)), None, xs)[1]
 
 
 @traced
 def cond(pred: Operand, true_fun: Callable[..., Tree], false_fun: Callable[..., Tree], *operands: Tree) -> Tree:
-    """Run `true_fun(*operands)` if `pred` holds, else `false_fun(*operands)`; only that branch executes."""
+    """Return `true_fun(operands...)` if `pred` is true, else `false_fun(operands...)`. Only that branch is executed."""
     flag = truth(pred)
     if flag.shape:
         refuse(f"the predicate of cond must be a scalar, not {flag.type}", "use where to select element by element")
@@ -193,7 +197,7 @@ def cond(pred: Operand, true_fun: Callable[..., Tree], false_fun: Callable[..., 
 
 @traced
 def switch(index: Operand, branches: Sequence[Callable[..., Tree]], *operands: Tree) -> Tree:
-    """Run the branch with number `index` on the operands; an index out of bounds is clamped."""
+    """Return the result of `branches[index]` for the operands. An index out of bounds is clamped."""
     if not branches:
         refuse("switch needs at least one branch")
     number = clip(convert(tensor(index), "i32"), 0, len(branches) - 1)
@@ -201,7 +205,10 @@ def switch(index: Operand, branches: Sequence[Callable[..., Tree]], *operands: T
 
 
 def _branched(number: Tensor, branches: Sequence[Callable[..., Tree]], operands: Sequence[Tree]) -> Tree:
-    """Return the results of branch `number`. Raises ProgramError if branches return different types."""
+    """Emit a `case` op that returns the results of branch `number`.
+
+    Raises ProgramError if the branches return different structures or types.
+    """
     traces = [region([])[0] for _ in branches]
     trees = [_traced_branch(trace, branch, operands) for trace, branch in zip(traces, branches, strict=True)]
     columns = list(zip(*(_leaves(tree) for tree in trees), strict=False))

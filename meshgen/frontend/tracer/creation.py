@@ -1,4 +1,4 @@
-"""Traced operations that create tensors: constants, counters, triangles, grids."""
+"""Traced operations that create tensors: constants, ranges, triangular masks, coordinate grids."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from meshgen.ir.graph import DTYPES, TensorType, is_inexact
 
 @traced
 def iota(shape: Sequence[int], axis: int = 0, dtype: Any = "i32") -> Tensor:
-    """Return a tensor in which each element is its index along `axis`."""
+    """Return a tensor in which each element is its own index along `axis`: iota((2, 3), 1) is [[0, 1, 2], [0, 1, 2]]."""
     sizes = sizes_of(shape)
     return emit("iota", [], TensorType(sizes, dtype_of(dtype)), {"dim": axis_of(axis, len(sizes))})
 
 
 @traced
 def arange(start: float, stop: float | None = None, step: float = 1, dtype: Any = None, *, device: Any = None) -> Tensor:  # fmt: skip
-    """Return start, start + step, ... below stop as i32, or as f32 if an argument is a float; `arange(n)` starts at 0."""
+    """Return start, start + step, ... below stop, as i32, or as f32 if an argument is a float. `arange(n)` starts at 0."""
     start, stop = (0, start) if stop is None else (start, stop)
     bounds: Any = (start, stop, step)
     if any(isinstance(bound, Tensor) for bound in bounds) or step == 0:
@@ -41,7 +41,7 @@ def arange(start: float, stop: float | None = None, step: float = 1, dtype: Any 
 
 @traced
 def linspace(start: float, stop: float, num: int = 50, endpoint: bool = True, dtype: Any = None, *, device: Any = None) -> Tensor:  # fmt: skip
-    """Return `num` equally spaced numbers from start to stop; without `endpoint`, stop is excluded."""
+    """Return `num` equally spaced numbers from `start` to `stop`. Without `endpoint`, `stop` is excluded."""
     if isinstance(start, Tensor) or isinstance(stop, Tensor):
         counted = iota((num,), 0, "f32") / max(num - endpoint, 1)
         return tensor(start + (stop - start) * counted)
@@ -69,7 +69,7 @@ def ones(shape: int | Sequence[int], dtype: Any = None, *, device: Any = None) -
 
 @traced
 def empty(shape: int | Sequence[int], dtype: Any = None, *, device: Any = None) -> Tensor:
-    """Return a tensor with unspecified contents, which are zeros as in JAX."""
+    """Return a tensor with unspecified contents (in fact zeros, as in JAX); the default dtype is f32."""
     return zeros(shape, dtype)
 
 
@@ -94,7 +94,7 @@ def ones_like(x: Operand, dtype: Any = None, shape: Sequence[int] | None = None,
 
 @traced
 def empty_like(x: Operand, dtype: Any = None, shape: Sequence[int] | None = None, *, device: Any = None) -> Tensor:
-    """Return a tensor with unspecified contents (zeros), by default of the shape and dtype of `x`."""
+    """Return a tensor with unspecified contents (in fact zeros), by default of the shape and dtype of `x`."""
     return zeros_like(x, dtype, shape)
 
 
@@ -119,13 +119,13 @@ def tri(n_rows: int, n_cols: int | None = None, k: int = 0, dtype: Any = None) -
 
 @traced
 def tril(x: Operand, k: int = 0) -> Tensor:
-    """Return the matrices with zeros above the k-th diagonal."""
+    """Return the matrices in the last two dims of `x` with zeros above the k-th diagonal."""
     return _triangle(x, lambda below: below <= k)
 
 
 @traced
 def triu(x: Operand, k: int = 0) -> Tensor:
-    """Return the matrices with zeros below the k-th diagonal."""
+    """Return the matrices in the last two dims of `x` with zeros below the k-th diagonal."""
     return _triangle(x, lambda below: below >= k)
 
 
@@ -139,7 +139,10 @@ def _triangle(x: Operand, is_kept: Any) -> Tensor:
 
 @traced
 def meshgrid(*axes: Operand, indexing: str = "xy") -> list[Tensor]:
-    """Return coordinates over the grid of 1-d tensors: with `xy` the first varies along columns, with `ij` along rows."""
+    """Return for each of the vectors `axes` a tensor over the grid of all vectors, with the coordinates of that vector.
+
+    With indexing `xy`, the first vector varies along dim 1 (columns); with `ij`, along dim 0 (rows).
+    """
     flat = [reshape(x, -1) for x in axes]
     order = [*range(len(flat))]
     if indexing == "xy" and len(flat) > 1:

@@ -1,4 +1,4 @@
-"""The array-API standard's dtypes and constants, and functions that inspect dtypes."""
+"""The dtypes and constants of the array-API standard, and functions that inspect dtypes."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ CONSTANTS: dict[str, Any] = {
 
 
 def _dtype(value: Any) -> np.dtype[Any]:
-    """Return the dtype of a tensor or an array, or the dtype itself."""
+    """Return the dtype of a tensor, of an array, or of a dtype in any notation."""
     return value.dtype if isinstance(value, (Tensor, np.ndarray, np.generic)) else DTYPES[dtype_of(value)]
 
 
 @traced
 def result_type(*operands: Any) -> np.dtype[Any]:
-    """Return the dtype that an operation on these tensors, dtypes and numbers has."""
+    """Return the dtype of the result of an operation on these tensors, dtypes and numbers."""
     return DTYPES[promote(*(np.empty(0, _dtype(x)) if _is_dtype(x) else x for x in operands))]
 
 
@@ -49,13 +49,13 @@ def _is_dtype(value: Any) -> bool:
 
 @traced
 def can_cast(from_: Any, to: Any) -> bool:
-    """Whether `to` can represent `from_` according to the promotion rules."""
+    """Whether the promotion rules allow a conversion from dtype `from_` to dtype `to`."""
     return result_type(_dtype(from_), _dtype(to)) == _dtype(to)
 
 
 @traced
 def isdtype(dtype: Any, kind: Any) -> bool:
-    """Whether `dtype` equals `kind`, has that kind (`"real floating"`, `"integral"`, ...), or matches one of a tuple."""
+    """Whether `dtype` matches `kind`: a dtype, a category (`"real floating"`, `"integral"`, ...), or a tuple of these."""
     if isinstance(kind, tuple):
         return any(isdtype(dtype, kind_name) for kind_name in kind)
     if not isinstance(kind, str):
@@ -69,7 +69,7 @@ def isdtype(dtype: Any, kind: Any) -> bool:
 def finfo(type: Any) -> Any:
     """Return the limits of a floating-point dtype: bits, eps, max, min, smallest_normal.
 
-    A complex dtype has the limits of its parts.
+    For a complex dtype, they are the limits of its real part.
     """
     info = ml_dtypes.finfo(DTYPES[real_dtype(dtype_of(_dtype(type)))])
     numbers = {name: float(getattr(info, name)) for name in ("eps", "max", "min", "smallest_normal", "tiny")}
@@ -85,7 +85,7 @@ def iinfo(type: Any) -> Any:
 
 @named("__array_namespace_info__")
 def array_namespace_info() -> Any:
-    """Return the array-API standard's information on devices and dtypes.
+    """Return the object by which the array-API standard describes the devices and dtypes of a library.
 
     The default dtypes are those of `zeros`, `arange` and `exp(1j)`.
     """
@@ -106,11 +106,11 @@ def array_namespace_info() -> Any:
 
 @named("asarray", "array")
 def asarray(x: Operand, dtype: Any = None, *, device: Any = None, copy: bool | None = None) -> Tensor:
-    """Convert an array, nested lists or a number to a tensor, of another dtype if `dtype` is given."""
+    """Convert an array, nested lists or a number to a tensor, by default of the same dtype."""
     return tensor(x, None if dtype is None else dtype_of(dtype))
 
 
 @traced
 def from_dlpack(x: Operand, *, device: Any = None, copy: bool | None = None) -> Tensor:
-    """Return a constant with the elements of an array of another library."""
+    """Return a constant with the elements of another library's array, which supports the DLPack protocol."""
     return tensor(x if isinstance(x, Tensor) else np.from_dlpack(x))

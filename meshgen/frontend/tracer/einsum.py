@@ -1,4 +1,4 @@
-"""Traced einsum, as one dot_general per pair of operands."""
+"""Traced einsum. Each pair of operands is contracted by one dot_general."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ from meshgen.frontend.tracer.tensor import Operand, Tensor
 
 @traced
 def einsum(equation: str, *operands: Operand, sharding_option: Option | None = None, preferred_element_type: Any = None) -> Tensor:  # fmt: skip
-    """Sum products of elements in index notation, such as `"bik,bkj->bij"`, contracting pairs from left to right.
+    """Sum products of elements in index notation, such as `"bik,bkj->bij"`. Operands are contracted from left to right.
 
-    `...` stands for any dims, which broadcast. An index that occurs twice in one operand takes its diagonal. Without
-    `->` the result has `...` and the indices that occur once, in alphabetical order. `sharding_option` needs two
-    operands, and refers to the loops of the dot_general.
+    `...` stands for any dims, which broadcast. An index that occurs twice in one operand selects its diagonal. Without
+    `->`,
+    the result has `...` and the indices that occur once, in alphabetical order. `sharding_option` (see `matmul`) is
+    allowed for two operands; the loops are those of the dot_general.
     """
     dtype = promote(*operands)
     result_type = "" if preferred_element_type is None else dtype_of(preferred_element_type)
@@ -58,14 +59,17 @@ def _parse(equation: str, count: int) -> tuple[list[str], str]:
 
 
 def _spelled_out(equation: str, factors: Sequence[Tensor]) -> tuple[str, list[Tensor]]:
-    """Replace each `...` by letters, and drop the operands' dims of size 1 among these, which broadcast."""
+    """Replace each `...` in the equation by index letters. Returns the new equation and the operands.
+
+    Operand dims of size 1 that broadcast are dropped from the operands and from their terms.
+    """
     if "..." not in equation:
         return equation, list(factors)
     left, arrow, result = equation.replace(" ", "").partition("->")
     terms = left.split(",")
     unused_letters = [c for c in ascii_letters if c not in equation]
     if len(terms) != len(factors):
-        return equation, list(factors)  # `_parse` reports this fault
+        return equation, list(factors)  # `_parse` reports the wrong number of operands.
     counts = [
         factor.ndim - len(term.replace("...", "")) if "..." in term else 0
         for term, factor in zip(terms, factors, strict=True)
@@ -90,7 +94,10 @@ def _spelled_out(equation: str, factors: Sequence[Tensor]) -> tuple[str, list[Te
 
 
 def _without_repeats(term: str, factor: Tensor) -> tuple[str, Tensor]:
-    """Take the diagonal of dims that share an index. Returns the reduced term and operand."""
+    """Replace dims of an operand that share an index by their diagonal.
+
+    Returns the term without repeated indices, and the operand.
+    """
     for index in dict.fromkeys(term):
         while term.count(index) > 1 and len(term) == factor.ndim:
             first, second = term.index(index), term.rindex(index)
@@ -116,7 +123,7 @@ def _check_sizes(equation: str, terms: Sequence[str], factors: Sequence[Tensor])
 
 
 def _summed(term: str, factor: Tensor, kept_indices: set[str]) -> tuple[str, Tensor]:
-    """Sum over the indices that are not in `kept_indices`."""
+    """Sum an operand over the indices that are not in `kept_indices`. Returns the remaining term and operand."""
     summed_dims = [d for d, c in enumerate(term) if c not in kept_indices]
     return "".join(c for c in term if c in kept_indices), sum_(
         factor, summed_dims, dtype=factor.dtype

@@ -1,4 +1,4 @@
-"""Traced element-wise operations: arithmetic, and functions of one number"""
+"""Traced element-wise operations: arithmetic, and functions of one operand."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from meshgen.ir.graph import TensorType, is_complex, is_inexact, real_dtype
 
 
 def unary(op: str, x: Operand) -> Tensor:
-    """Emit a unary operation that keeps the dtype."""
+    """Emit the op `op` on one operand; the result has the dtype of the operand."""
     x = tensor(x)
     return emit(op, [x], x.type)
 
 
 def _floatunary(op: str, x: Operand) -> Tensor:
-    """Emit a unary operation on floats; converts integers to f32 first."""
+    """Emit the op `op` on one operand. Integers and booleans are converted to f32 first."""
     return unary(op, as_float(x))
 
 
 def as_float(x: Operand) -> Tensor:
-    """Return the tensor, converted to f32 unless it is floating-point or complex."""
+    """Return the tensor if it is floating-point or complex; else convert it to f32."""
     x = tensor(x)
     return x if is_inexact(x.type.dtype) else convert(x, "f32")
 
@@ -83,7 +83,7 @@ def square(x: Operand) -> Tensor:
 
 
 def bool_as_i8(x: Operand) -> Operand:
-    """Convert booleans to i8, because NumPy multiplies them as int8."""
+    """Convert booleans to i8, as NumPy does in powers and divisions. Other operands do not change."""
     return convert(x, "i8") if isinstance(x, Tensor) and x.type.dtype == "i1" else x
 
 
@@ -102,7 +102,7 @@ def minimum(x: Operand, y: Operand) -> Tensor:
 
 
 def refuse_complex_order(dtype: str) -> None:
-    """Raise ProgramError if `dtype` is complex, because complex numbers have no order."""
+    """Raise ProgramError if `dtype` is complex, because complex numbers cannot be ordered."""
     if is_complex(dtype):
         refuse("complex numbers have no order", "compare their absolute values, meshgen.abs")
 
@@ -115,7 +115,7 @@ def negative(x: Operand) -> Tensor:
 
 @named("abs", "absolute")
 def abs_(x: Operand) -> Tensor:
-    """Return the absolute values, which are real for complex numbers."""
+    """Return the absolute values. They are real, also for complex numbers."""
     x = tensor(x)
     return x if x.type.dtype == "i1" else emit("abs", [x], TensorType(x.shape, real_dtype(x.type.dtype)))
 
@@ -127,7 +127,7 @@ def sign(x: Operand) -> Tensor:
 
 
 def require_not_boolean(op: str, *operands: Operand) -> Operand:
-    """Return the first operand. Raises ProgramError if all are booleans, for which NumPy does not define the operation."""
+    """Return the first operand. Raises ProgramError if all operands are booleans, for which NumPy does not define `op`."""
     if promote(*operands) == "i1":
         refuse(
             f"'{op}' is not defined for booleans (i1)",
@@ -136,7 +136,7 @@ def require_not_boolean(op: str, *operands: Operand) -> Operand:
     return operands[0]
 
 
-# Names (several for one function), the op, and the docstring.
+# Table of functions: (names, op, docstring).
 _FUNCTIONS: tuple[tuple[str, str, str], ...] = (
     ("exp", "exponential", "Return e ** x."),
     ("expm1", "exponential_minus_one", "Return e ** x - 1, without cancellation."),
@@ -215,9 +215,11 @@ def log10(x: Operand) -> Tensor:
 
 
 def _log_to_base(base: int, x: Operand) -> Tensor:
-    """Divide log(x) by log(base).
+    """Return log(x) / log(base).
 
-    Complex numbers are divided by parts, because a complex division by an infinity would make the other part NaN.
+    The real and imaginary parts of a complex number are divided separately, because in a complex division, an infinite
+    part
+    would make the other part NaN.
     """
     natural_log = log(x)
     if not is_complex(natural_log.type.dtype):
@@ -227,7 +229,7 @@ def _log_to_base(base: int, x: Operand) -> Tensor:
 
 @traced
 def clip(x: Operand, min: Operand | None = None, max: Operand | None = None) -> Tensor:
-    """Clamp x to [min, max]; a bound that is None does not limit x."""
+    """Clamp x to [min, max]. A bound None means no bound."""
     x = tensor(x)
     x = x if min is None else maximum(x, min)
     return x if max is None else minimum(x, max)

@@ -1,4 +1,4 @@
-"""Traced Fourier transforms, `mg.fft`: the array-API standard's functions, one dim at a time"""
+"""Traced Fourier transforms, `mg.fft`: the functions of the array-API standard, computed one dim at a time."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _COMPLEX = {part: name for name, part in COMPLEX_PARTS.items()}
 
 
 def _transformed(kind: str, x: Operand, n: int | None, axis: int, norm: str | None) -> Tensor:
-    """Transform one dim after truncating it, or padding it with zeros, to `n` elements."""
+    """Apply the transform `kind` along `axis`, after cropping or zero-padding the dim to `n` elements."""
     x = as_float(x)
     x = convert(x, "f32") if x.type.dtype in ("bf16", "f16") else x
     dim = axis_of(axis, x.ndim)
@@ -47,7 +47,10 @@ def _padded_or_cut(x: Tensor, size: int) -> Tensor:
 
 
 def _scale(is_inverse: bool, length: int, norm: str | None) -> float:
-    """Return the factor that implements `norm`; the inverse transform already divides by the length."""
+    """Return the factor by which the result is multiplied to implement `norm`.
+
+    The inverse op already divides by the length.
+    """
     if norm not in (None, "backward", "ortho", "forward"):
         refuse(f"'{norm}' is not a norm of Fourier transforms", "the norms are backward, ortho, forward")
     divisor = {"ortho": math.sqrt(length), "forward": float(length)}.get(norm or "", 1.0)
@@ -68,19 +71,24 @@ def ifft(x: Operand, n: int | None = None, axis: int = -1, norm: str | None = No
 
 @named("fft.rfft")
 def rfft(x: Operand, n: int | None = None, axis: int = -1, norm: str | None = None) -> Tensor:
-    """Return the Fourier transform of real numbers along a dim: elements 0 to n // 2, which determine the others."""
+    """Return elements 0 to n // 2 of the Fourier transform of real numbers along a dim; the others are their
+    conjugates.
+    """
     return _transformed("RFFT", x, n, axis, norm)
 
 
 @named("fft.irfft")
 def irfft(x: Operand, n: int | None = None, axis: int = -1, norm: str | None = None) -> Tensor:
-    """Return the inverse of `rfft`: n real numbers along a dim."""
+    """Return the inverse of `rfft`: `n` real numbers along a dim."""
     return _transformed("IRFFT", x, n, axis, norm)
 
 
 @named("fft.hfft")
 def hfft(x: Operand, n: int | None = None, axis: int = -1, norm: str | None = None) -> Tensor:
-    """Return the Fourier transform of conjugate-symmetric numbers, from their first half."""
+    """Return the Fourier transform, which is real, of conjugate-symmetric numbers.
+
+    `x` has the first half of the numbers.
+    """
     inverse = {None: "forward", "backward": "forward", "forward": "backward"}.get(norm, norm)
     return _transformed("IRFFT", conj(x), n, axis, inverse)
 
@@ -93,7 +101,7 @@ def ihfft(x: Operand, n: int | None = None, axis: int = -1, norm: str | None = N
 
 
 def _transformed_dims(x: Tensor, s: Sequence[int] | None, axes: Sequence[int] | None) -> list[tuple[int, int | None]]:
-    """Return the transformed dims, each with its length, or None to keep the size of the dim."""
+    """Return (dim, length) for each transformed dim; length None keeps the size of the dim."""
     chosen_axes = list(axes) if axes is not None else list(range(-len(s), 0)) if s is not None else list(range(x.ndim))
     dims = [axis_of(a, x.ndim) for a in chosen_axes]
     return list(zip(dims, s if s is not None else [None] * len(dims), strict=True))
@@ -120,7 +128,10 @@ def ifftn(x: Operand, s: Sequence[int] | None = None, axes: Sequence[int] | None
 
 @named("fft.rfftn")
 def rfftn(x: Operand, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str | None = None) -> Tensor:  # fmt: skip
-    """Return the Fourier transform of real numbers along several dims (None: all); the last dim is halved as in `rfft`."""
+    """Return the Fourier transform of real numbers along several dims (None: all).
+
+    The last of them is halved as in `rfft`.
+    """
     x = tensor(x)
     *other_dims, (dim, length) = _transformed_dims(x, s, axes)
     x = rfft(x, length, dim, norm)
@@ -141,19 +152,19 @@ def irfftn(x: Operand, s: Sequence[int] | None = None, axes: Sequence[int] | Non
 
 @named("fft.fftfreq")
 def fftfreq(n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None) -> Tensor:
-    """Return the frequencies of the elements of `fft`, for samples at distance d."""
+    """Return the frequency of each element of the result of `fft`, for samples at distance d."""
     return tensor(np.fft.fftfreq(n, d).astype(DTYPES["f32" if dtype is None else dtype_of(dtype)]))
 
 
 @named("fft.rfftfreq")
 def rfftfreq(n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None) -> Tensor:
-    """Return the frequencies of the elements of `rfft`, for samples at distance d."""
+    """Return the frequency of each element of the result of `rfft`, for samples at distance d."""
     return tensor(np.fft.rfftfreq(n, d).astype(DTYPES["f32" if dtype is None else dtype_of(dtype)]))
 
 
 @named("fft.fftshift")
 def fftshift(x: Operand, axes: int | Sequence[int] | None = None) -> Tensor:
-    """Move frequency 0 from index 0 to the middle of the dims (None: all)."""
+    """Rotate dims (None: all) so that frequency 0 moves from index 0 to the middle."""
     x = tensor(x)
     dims = axes_of(axes, x.ndim)
     return roll(x, [x.shape[d] // 2 for d in dims], dims)

@@ -1,4 +1,4 @@
-"""Trace a function: run it on traced tensors and record a module at the import stage."""
+"""Trace a Python function: run it on traced tensors and record a module, at the import stage of the compiler."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from meshgen.spec import Sharding, fit
 
 @at_callers_line
 def spec(text: Any, shape: Sequence[int] | None = None) -> TensorType:
-    """Return a tensor type from `"bf16[8,512,1024]"`, from a dtype and a shape, or from any value that has both."""
+    """Return a tensor type. `text` is `"bf16[8,512,1024]"`, a dtype (with `shape`), or a value with dtype and shape."""
     if isinstance(text, TensorType):
         return text
     if shape is not None:
@@ -55,7 +55,7 @@ def spec(text: Any, shape: Sequence[int] | None = None) -> TensorType:
 
 
 def _shape(shape: Any) -> tuple[int | None, ...]:
-    """Return a user's shape as a tuple, with None for an open size. Raises UsageError for any other value."""
+    """Return a user's shape as a tuple, in which None is an open size. Raises UsageError for any other value."""
     sizes: list[Any] | None = list(cast("list[Any]", shape)) if isinstance(shape, (list, tuple)) else None
     if sizes is None or not all(map(_is_size, sizes)):
         raise UsageError(Diagnostic("MG0001", f"{shape!r:.60} is not a shape", hint="sizes are non-negative integers"))
@@ -69,14 +69,18 @@ def _is_size(size: Any) -> bool:
 def annotate(
     x: Tensor, sharding: SpecLike | None = None, required: bool = True, as_result: bool = True, *, mesh: str | Mesh = ""
 ) -> Tensor:
-    """Return the tensor with an annotation of its sharding or, in a program on several meshes, of its mesh.
+    """Annotate a tensor with a sharding or, in a program on several meshes, with a mesh. Returns the annotated tensor.
 
     Args:
-        sharding: `mg.P("dp", None)`, its text `"dp,_"`, or axis numbers `[[0], []]`; None leaves it open. Trailing dims
-            may be omitted.
-        mesh: as in `mg.P(..., mesh=...)`: from here on the tensor is on this mesh.
-        required: the compiler keeps the sharding exactly, or raises an error; False makes it a hint.
-        as_result: the producer delivers this sharding; False applies it only to the users of the result.
+        sharding: `mg.P("dp", None)`, its text `"dp,_"`, or axis numbers `[[0], []]`; None leaves the sharding open.
+        Trailing
+            dims may be omitted.
+        mesh: the mesh on which the tensor is from here on, as in `mg.P(..., mesh=...)`.
+        required: whether the sharding is a constraint, which the compiler keeps exactly or rejects with an error. False
+            makes it a hint.
+        as_result: whether the producer of the tensor delivers this sharding. False applies the sharding only to the
+        users
+            of the result.
     """
     x = tensor(x)
     annotation = to_sharding(() if sharding is None else sharding, x.ndim)
@@ -93,9 +97,9 @@ def annotate(
 
 
 def to_sharding(sharding: SpecLike, rank: int) -> Sharding:
-    """Return a user's sharding for a tensor of `rank`, with axes by name.
+    """Return a user's sharding for a tensor of `rank` dims, with axes by name.
 
-    An additional entry after the last dim holds partial axes.
+    An additional entry after the last dim lists the axes over which the tensor is partial.
     """
     axes_of_dims = axes_by_dim(sharding)
     if isinstance(axes_of_dims, Sharding):
@@ -107,29 +111,30 @@ def to_sharding(sharding: SpecLike, rank: int) -> Sharding:
 
 @dataclass(frozen=True)
 class Traced:
-    """A traced function: its module and its call signature."""
+    """The module of a traced function, and its call signature."""
 
     module: Module
     signature: Signature
 
     def rebuild(self, outputs: Sequence[Any]) -> Any:
-        """Return the outputs in the structure that the function returned."""
+        """Return the outputs of the module in the structure that the function returned."""
         return self.signature.results(outputs)
 
 
 @at_callers_line
 def trace(function: Callable[..., Any], args: Sequence[Any] | Mapping[str, Any], mesh: Mesh | None = None,
           meshes: Sequence[Mesh] = ()) -> Traced:  # fmt: skip
-    """Run `function` on traced tensors of the given types.
+    """Run `function` on traced tensors of the types `args` and return the recorded module.
 
     Args:
         args: a list with an entry per parameter, or a mapping by parameter name. An entry is a type (text as for
-            `spec`, or any value with shape and dtype), or a dict, list or tuple of types. The function gets dicts with
-            sorted keys.
+        `spec`, or
+            any value with shape and dtype), or a dict, list or tuple of types. The function gets dicts with sorted
+            keys.
 
     Raises:
         ProgramError: at the user's line, for shapes that do not fit, unsupported operations, and exceptions of
-            `function`.
+        `function`.
         UsageError: the arguments do not fit the parameters of `function`.
     """
     bound = _bind(function, args)
@@ -161,7 +166,7 @@ def trace(function: Callable[..., Any], args: Sequence[Any] | Mapping[str, Any],
 def _signature(
     python: inspect.Signature, nodes: Mapping[str, Node], result: Any, warnings: tuple[Diagnostic, ...]
 ) -> Signature:
-    """Return the signature with the parameters for which the user gave types."""
+    """Return the call signature. It contains only parameters for which the user gave types."""
     kinds = {name: python.parameters[name].kind for name in nodes}
     by_kind = {kind: name for name, kind in kinds.items()}
     return Signature(
@@ -177,7 +182,7 @@ def _signature(
 
 
 def _returned(result: Any) -> Node:
-    """Return the structure of the result, with the output number at each leaf."""
+    """Return the structure of the traced function's result, with the number of the output at each leaf."""
     count = sum(1 for _ in flatten(result, written=True))
     numbers = itertools.count()
 
@@ -189,7 +194,7 @@ def _returned(result: Any) -> Node:
 
 
 def _rebuilt(result: Any, outputs: Sequence[Any], _given: Any) -> Any:
-    """Return the structure `result` with the arrays `outputs`.
+    """Return the structure of `result` with the arrays `outputs` as leaves.
 
     This is a top-level function so that pickle can store it.
     """
@@ -200,9 +205,9 @@ def _bind(function: Callable[..., Any], args: Sequence[Any] | Mapping[str, Any])
     try:
         signature = inspect.signature(function)
         bound = signature.bind(**args) if isinstance(args, Mapping) else signature.bind(*args)
-    except (TypeError, ValueError) as error:  # ValueError: a builtin or a class without a signature
+    except (TypeError, ValueError) as error:  # ValueError: builtin functions and classes may have no signature.
         values: Any = args.values() if isinstance(args, Mapping) else args
-        for value in values if isinstance(values, Iterable) else ():  # the user may have passed any object
+        for value in values if isinstance(values, Iterable) else ():  # The user may have passed any object as args.
             if isinstance(value, str):
                 spec(value)  # A malformed type is a frequent reason why the arguments do not fit.
         name = getattr(function, "__name__", "the function")
@@ -213,14 +218,15 @@ def _bind(function: Callable[..., Any], args: Sequence[Any] | Mapping[str, Any])
 
 
 def _called(function: Callable[..., Any], bound: inspect.BoundArguments) -> Any:
-    """Call the function. Converts an exception in it to an error at the user's line, with the exception as cause."""
+    """Call the function. An exception in it becomes an error at the user's line, whose cause is the exception."""
     try:
         return function(*bound.args, **bound.kwargs)
-    except MeshgenError as error:  # Errors outside of the trace, such as of `mg.P(3)`, have no line.
+    # Errors that operations of the trace did not raise, such as that of `mg.P(3)`, have no line.
+    except MeshgenError as error:
         line = failing_line(error)
         located = type(error)(*(replace(diagnostic, loc=diagnostic.loc or line) for diagnostic in error.diagnostics))
         raise located.with_traceback(error.__traceback__) from error.__cause__
-    except BaseException as error:  # also an exception that would end the process
+    except BaseException as error:  # Includes exceptions that would end the process, such as SystemExit.
         if is_interrupt(error):
             raise
         text = f"{type(error).__name__}: {error}".rstrip(": ")
@@ -233,9 +239,9 @@ def _definition(function: Callable[..., Any]) -> Location | None:
 
 
 def _inputs(graph: Graph, trees: Mapping[str, Any], loc: Location | None) -> tuple[dict[str, Any], dict[str, Node]]:
-    """Create a graph input for each leaf of the arguments.
+    """Create a graph input for each leaf of the arguments `trees`.
 
-    Returns the traced tensors in the structures of the arguments, and the input number of each leaf.
+    Returns the arguments with traced tensors as leaves, and the arguments with the number of the input at each leaf.
     """
     arguments: dict[str, Any] = {}
     nodes: dict[str, Node] = {}
@@ -256,7 +262,7 @@ def _inputs(graph: Graph, trees: Mapping[str, Any], loc: Location | None) -> tup
 
 
 def _key(leaf: Any) -> tuple[TensorType | None, str]:
-    """Return the data type and the kind of a typed PRNG key of JAX, or (None, "") for other leaves."""
+    """Return (type of the data, name of the implementation) of a typed PRNG key of JAX, or (None, "") for other leaves."""
     if not is_key(leaf):
         return None, ""
     jax = sys.modules["jax"]

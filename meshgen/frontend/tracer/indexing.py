@@ -1,4 +1,4 @@
-"""Traced reads by index: NumPy's indexing, gathers, slices at dynamic offsets"""
+"""Traced reads by index: NumPy's indexing, gathers, and slices at dynamic offsets."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from meshgen.ir.graph import TensorType, is_inexact
 
 @dataclass(frozen=True)
 class ParsedIndex:
-    """A parsed NumPy index: strided slices, followed by a gather along some dims.
+    """A NumPy index as a strided slice, followed by a gather along some dims of the sliced tensor.
 
     Attributes:
-        ranges: the indices that the slice reads along each dim of the tensor.
+        ranges: the rows that the slice reads along each dim of the tensor.
         flipped: dims that are reversed after the slice.
-        basic: the shape after slicing, without dims of int entries and with a dim of size 1 for each None.
-        dims: for each dim of `basic` the dim of the tensor, or None.
+        basic: the shape after the slice. Dims that an int selects are dropped; each None adds a dim of size 1.
+        dims: for each dim of `basic`, the dim of the tensor, or None for an added dim.
         rows: index tensors for the gather, by dim of `basic`.
-        first: the result dim at which the common dims of `rows` start.
+        first: the dim of the result at which the dims of the index tensors start.
     """
 
     ranges: tuple[range, ...]
@@ -39,10 +39,10 @@ class ParsedIndex:
 
 
 def parse_index(x: Tensor, index: Any) -> ParsedIndex:
-    """Parse an index of a tensor.
+    """Parse the NumPy index `index` of the tensor `x`.
 
     Raises:
-        ProgramError: NumPy rejects the index, or the index is a boolean mask, whose result size depends on data.
+        ProgramError: NumPy rejects the index, or it is a boolean mask, so that the size of the result depends on data.
     """
     entries = _entries(x, index)
     has_rows = any(isinstance(entry, Tensor) for entry in entries)
@@ -51,7 +51,8 @@ def parse_index(x: Tensor, index: Any) -> ParsedIndex:
     dims: list[int | None] = []
     flipped: list[int] = []
     rows: dict[int, Tensor] = {}
-    advanced_entries: list[int] = []  # entries that are index tensors; if there is one, ints count as index tensors too
+    # Entries that are index tensors. If there are any, ints count as index tensors too.
+    advanced_entries: list[int] = []
     for number, entry in enumerate(entries):
         if entry is None:
             basic.append(1)
@@ -85,7 +86,10 @@ def parse_index(x: Tensor, index: Any) -> ParsedIndex:
 
 
 def _entries(x: Tensor, index: Any) -> list[Any]:
-    """Return the entries of an index, one per dim of the tensor besides None, with arrays and lists as tensors."""
+    """Return the entries of an index, with `...` expanded so that each dim of the tensor has an entry.
+
+    Each None is an additional entry. Arrays and lists become tensors.
+    """
     entries = [_index_entry(entry) for entry in (index if isinstance(index, tuple) else (index,))]
     used_dims = sum(e is not None and e is not Ellipsis for e in entries)
     if used_dims > x.ndim or sum(e is Ellipsis for e in entries) > 1:
@@ -111,12 +115,12 @@ def _index_entry(entry: Any) -> Any:
 
 
 def _from_front(rows: Tensor, size: int) -> Tensor:
-    """Replace negative indices, which count from the end, by non-negative ones."""
+    """Replace negative row indices, which count from the end, by non-negative ones."""
     return rows if rows.type.dtype[0] == "u" else where(rows < 0, rows + size, rows)
 
 
 def _bounds(entry: slice, size: int) -> tuple[int, int, int]:
-    """Return start, stop and step of a slice. Raises ProgramError if a bound is not an integer."""
+    """Return (start, stop, step) of a slice. Raises ProgramError if a bound is not an integer."""
     try:
         return entry.indices(size)
     except (TypeError, ValueError) as error:
@@ -127,7 +131,7 @@ def _bounds(entry: slice, size: int) -> tuple[int, int, int]:
 
 
 def _index_from_front(entry: Any, size: int, dim: int, x: Tensor) -> int:
-    """Return a non-negative index. Raises ProgramError if `entry` is out of range or not an integer."""
+    """Return the index `entry`, counted from the front. Raises ProgramError if it is out of range or not an integer."""
     try:
         position = None if isinstance(entry, bool) else entry.__index__()
     except (AttributeError, TypeError):
@@ -144,7 +148,7 @@ def _index_from_front(entry: Any, size: int, dim: int, x: Tensor) -> int:
 
 @traced
 def getitem(x: Tensor, index: Any) -> Tensor:
-    """Index `x` as NumPy does, with ints, slices, None, ..., and integer tensors, which are clamped to the bounds."""
+    """Return `x[index]`, as NumPy does. Integer tensors in the index are clamped to the bounds."""
     parsed = parse_index(x, index)
     if any(r != range(s) for r, s in zip(parsed.ranges, x.shape, strict=True)):
         bounds = {
@@ -160,9 +164,9 @@ def getitem(x: Tensor, index: Any) -> Tensor:
 
 
 def gathered(x: Tensor, rows: dict[int, Tensor], first: int) -> Tensor:
-    """Gather elements with index tensors along some dims.
+    """Gather elements of `x` with the index tensors `rows`, by dim of `x`.
 
-    The common dims of the index tensors start at `first` in the result.
+    The index tensors broadcast to one shape; its dims start at dim `first` of the result.
     """
     if all(not indices.ndim for indices in rows.values()):
         starts = [rows.get(dim, 0) for dim in range(x.ndim)]
@@ -185,7 +189,7 @@ def gathered(x: Tensor, rows: dict[int, Tensor], first: int) -> Tensor:
 
 
 def index_vectors(rows: dict[int, Tensor]) -> tuple[tuple[int, ...], Tensor]:
-    """Return the common shape of the index tensors, and a tensor with the index vectors in a new last dim."""
+    """Broadcast index tensors to one shape. Return this shape, and a tensor with the index vectors in a new last dim."""
     shape = common_shape(*rows.values())
     dtype = (
         next(iter(rows.values())).type.dtype if len({indices.type.dtype for indices in rows.values()}) == 1 else "i32"
@@ -197,9 +201,9 @@ def index_vectors(rows: dict[int, Tensor]) -> tuple[tuple[int, ...], Tensor]:
 
 @traced
 def take(table: Operand, indices: Operand, axis: int | None = None) -> Tensor:
-    """Gather slices of `table` along `axis` (None: of the flattened table). Negative indices count from the end.
+    """Return the slices of `table` along `axis` at `indices`. With `axis` None, the table is flattened.
 
-    Indices out of bounds are clamped, as StableHLO's gather does.
+    Negative indices count from the end. Indices out of bounds are clamped, as in StableHLO's gather.
     """
     table = reshape(table, -1) if axis is None else tensor(table)
     dim = axis_of(0 if axis is None else axis, table.ndim)
@@ -208,7 +212,10 @@ def take(table: Operand, indices: Operand, axis: int | None = None) -> Tensor:
 
 @traced
 def take_along_axis(x: Operand, indices: Operand, axis: int | None = -1) -> Tensor:
-    """Gather elements along a dim by index, where `indices` is shaped like the result of argsort; other dims broadcast."""
+    """Gather elements along a dim: result[.., i, ..] = x[.., indices[.., i, ..], ..], as for the result of argsort.
+
+    The other dims of `x` and `indices` broadcast.
+    """
     if axis is None:
         x, axis = reshape(x, -1), 0
     x, indices = tensor(x), tensor(indices)
@@ -236,7 +243,7 @@ def take_along_axis(x: Operand, indices: Operand, axis: int | None = -1) -> Tens
 
 
 def _starts(x: Tensor, starts: Any) -> list[Tensor]:
-    """Return the start of a slice along each dim as a 0-d integer tensor."""
+    """Return the start of a dynamic slice along each dim as a 0-d integer tensor, counted from the front."""
     start_list = [starts[i] for i in range(len(starts))] if isinstance(starts, Tensor) else list(starts)
     if len(start_list) != x.ndim or any(isinstance(start, Tensor) and (start.ndim or is_inexact(start.type.dtype)) for start in start_list):  # fmt: skip
         refuse(f"a slice of {x.type} needs {x.ndim} starts, integers or 0-d integer tensors")
@@ -251,7 +258,10 @@ def _starts(x: Tensor, starts: Any) -> list[Tensor]:
 
 @traced
 def dynamic_slice(x: Operand, starts: Any, sizes: Sequence[int]) -> Tensor:
-    """Slice `x` at a dynamic offset, which is clamped so that the slice fits; negative starts count from the end."""
+    """Return a slice of `x` with the sizes `sizes` at a dynamic offset `starts`.
+
+    Negative starts count from the end. The offset is clamped so that the slice fits.
+    """
     x, shape = tensor(x), sizes_of(sizes)
     if len(shape) != x.ndim or any(size > limit for size, limit in zip(shape, x.shape, strict=False)):
         refuse(f"a slice of sizes {list(shape)} does not fit into {x.type}")
@@ -260,7 +270,7 @@ def dynamic_slice(x: Operand, starts: Any, sizes: Sequence[int]) -> Tensor:
 
 @traced
 def dynamic_slice_in_dim(x: Operand, start: Operand, size: int, axis: int = 0) -> Tensor:
-    """Slice `size` elements along a dim at a dynamic offset."""
+    """Return `size` rows of `x` along a dim, from the dynamic row `start` on."""
     x = tensor(x)
     dim = axis_of(axis, x.ndim)
     return dynamic_slice(x, [start if d == dim else 0 for d in range(x.ndim)], [size if d == dim else s for d, s in enumerate(x.shape)])  # fmt: skip
@@ -268,14 +278,14 @@ def dynamic_slice_in_dim(x: Operand, start: Operand, size: int, axis: int = 0) -
 
 @traced
 def dynamic_index_in_dim(x: Operand, index: Operand, axis: int = 0, keepdims: bool = True) -> Tensor:
-    """Slice one element along a dim at a dynamic index."""
+    """Return the row of `x` at a dynamic index along a dim. With `keepdims`, the dim remains, with size 1."""
     row = dynamic_slice_in_dim(x, index, 1, axis)
     return row if keepdims else reshape(row, tuple(np.delete(row.shape, axis)))
 
 
 @traced
 def dynamic_update_slice(x: Operand, update: Operand, starts: Any) -> Tensor:
-    """Return `x` with `update` written at a dynamic offset, which is clamped so that `update` fits."""
+    """Return `x` with `update` written at the dynamic offset `starts`, which is clamped so that `update` fits."""
     x = tensor(x)
     update = tensor(update, x.type.dtype)
     if update.ndim != x.ndim or any(size > limit for size, limit in zip(update.shape, x.shape, strict=False)):
@@ -285,7 +295,7 @@ def dynamic_update_slice(x: Operand, update: Operand, starts: Any) -> Tensor:
 
 @traced
 def dynamic_update_slice_in_dim(x: Operand, update: Operand, start: Operand, axis: int) -> Tensor:
-    """Return `x` with `update` written at a dynamic offset along one dim."""
+    """Return `x` with `update` written along one dim, from the dynamic row `start` on."""
     x, update = tensor(x), tensor(update)
     dim = axis_of(axis, x.ndim)
     update = update if update.ndim == x.ndim else expand_dims(update, dim)
@@ -294,7 +304,7 @@ def dynamic_update_slice_in_dim(x: Operand, update: Operand, start: Operand, axi
 
 @traced
 def diagonal(x: Operand, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
-    """Return the elements x[i, i + offset] of two dims, as a new last dim."""
+    """Return the elements x[i, i + offset] of the dims `axis1` and `axis2`, in a new last dim."""
     x = moveaxis(x, (axis1, axis2), (-2, -1))
     rows, columns = x.shape[-2:]
     first = max(0, -offset)

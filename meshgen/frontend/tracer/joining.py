@@ -1,4 +1,4 @@
-"""Traced operations that join, split, pad, repeat and reorder tensors"""
+"""Traced operations that join, split, pad, repeat and reorder tensors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from meshgen.ir.graph import TensorType
 
 @named("concatenate", "concat")
 def concatenate(tensors: Sequence[Operand], axis: int | None = 0) -> Tensor:
-    """Concatenate the tensors along an existing dim, or flattened if `axis` is None."""
+    """Concatenate the tensors along a dim. With `axis` None, the tensors are flattened first."""
     if not len(tensors):
         refuse("concatenate needs at least one tensor")
     if axis is None:
@@ -42,7 +42,7 @@ def concatenate(tensors: Sequence[Operand], axis: int | None = 0) -> Tensor:
 
 @traced
 def stack(tensors: Sequence[Operand], axis: int = 0) -> Tensor:
-    """Concatenate the tensors along a new dim."""
+    """Join tensors of one shape along a new dim."""
     return concatenate([expand_dims(t, axis) for t in aligned(*tensors)], axis)
 
 
@@ -55,13 +55,13 @@ def hstack(tensors: Sequence[Operand]) -> Tensor:
 
 @traced
 def vstack(tensors: Sequence[Operand]) -> Tensor:
-    """Concatenate the tensors along the first dim; 1-d tensors count as rows."""
+    """Concatenate the tensors along the first dim; 1-d tensors count as single rows."""
     return concatenate([expand_dims(t, 0) if t.ndim == 1 else t for t in map(tensor, tensors)])
 
 
 @traced
 def unstack(x: Operand, *, axis: int = 0) -> tuple[Tensor, ...]:
-    """Return the slices of size 1 along a dim, without that dim."""
+    """Return the slices of `x` along a dim, each without that dim."""
     x = tensor(x)
     leading = (slice(None),) * axis_of(axis, x.ndim)
     return tuple(getitem(x, (*leading, i)) for i in range(x.shape[len(leading)]))
@@ -69,7 +69,7 @@ def unstack(x: Operand, *, axis: int = 0) -> tuple[Tensor, ...]:
 
 @traced
 def split(x: Operand, indices_or_sections: int | Sequence[int], axis: int = 0) -> list[Tensor]:
-    """Split a dim into equal parts, or at the given indices."""
+    """Split `x` along a dim into `indices_or_sections` equal parts, or before each index of a list."""
     x, parts = tensor(x), indices_or_sections
     dim = axis_of(axis, x.ndim)
     size = x.shape[dim]
@@ -81,12 +81,12 @@ def split(x: Operand, indices_or_sections: int | Sequence[int], axis: int = 0) -
     return [getitem(x, (*[slice(None)] * dim, slice(a, b))) for a, b in pairwise(boundaries)]
 
 
-_MODES = ("edge", "reflect", "symmetric", "wrap")  # modes of `pad` that copy slices of the tensor
+_MODES = ("edge", "reflect", "symmetric", "wrap")  # Modes of `pad` that repeat slices of the tensor.
 
 
 @traced
 def pad(x: Operand, pad_width: Any, mode: str = "constant", *, constant_values: float = 0) -> Tensor:
-    """Pad each dim with a constant, or with slices of the tensor for mode edge, reflect, symmetric or wrap.
+    """Pad each dim with a constant, or with rows of the tensor in the modes edge, reflect, symmetric and wrap.
 
     `pad_width` is a (before, after) pair per dim, or a number or pair for all dims.
     """
@@ -118,7 +118,10 @@ def _padded(x: Tensor, pairs: Sequence[tuple[int, int]], value: Operand) -> Tens
 
 @traced
 def repeat(x: Operand, repeats: int | Sequence[int], axis: int | None = None) -> Tensor:
-    """Repeat each slice along a dim: all the same number of times, or by a list of counts."""
+    """Repeat each slice along a dim `repeats` times; a list has a count for each slice.
+
+    With `axis` None, flatten first.
+    """
     x = ravel(x) if axis is None else tensor(x)
     dim = axis_of(0 if axis is None else axis, x.ndim)
     if isinstance(repeats, Tensor):
@@ -145,7 +148,7 @@ def tile(x: Operand, repetitions: int | Sequence[int]) -> Tensor:
 
 @traced
 def roll(x: Operand, shift: int | Sequence[int], axis: int | Sequence[int] | None = None) -> Tensor:
-    """Shift elements along dims cyclically; with axis None, over all elements in row-major order."""
+    """Shift elements cyclically along dims. With `axis` None, shift the flattened tensor."""
     x = tensor(x)
     if axis is None:
         return reshape(roll(ravel(x), int(np.sum(np.asarray(shift))), 0), x.shape)
@@ -179,7 +182,7 @@ def fliplr(x: Operand) -> Tensor:
 
 @traced
 def rot90(x: Operand, k: int = 1, axes: Sequence[int] = (0, 1)) -> Tensor:
-    """Rotate the plane of two dims by k * 90 degrees, from the first dim towards the second."""
+    """Rotate by k * 90 degrees in the plane of two dims, from the first dim towards the second."""
     first, second = axes
     if k % 4 == 0:
         return tensor(x)
@@ -190,7 +193,7 @@ def rot90(x: Operand, k: int = 1, axes: Sequence[int] = (0, 1)) -> Tensor:
 
 @traced
 def array_split(x: Operand, indices_or_sections: int | Sequence[int], axis: int = 0) -> list[Tensor]:
-    """Split a dim into parts of nearly equal size, the larger ones first, or at the given indices."""
+    """Split `x` along a dim into a number of nearly equal parts, the larger ones first, or before each index of a list."""
     x = tensor(x)
     boundaries: Any = indices_or_sections
     if isinstance(boundaries, int):
@@ -206,5 +209,5 @@ def column_stack(tensors: Sequence[Operand]) -> Tensor:
 
 @traced
 def append(x: Operand, values: Operand, axis: int | None = None) -> Tensor:
-    """Concatenate `values` to `x` along a dim, or both flattened if `axis` is None."""
+    """Concatenate `x` and `values` along a dim. With `axis` None, both are flattened first."""
     return concatenate([x, values], axis)

@@ -1,6 +1,7 @@
-"""Traced linear algebra, `mg.linalg`: the array-API standard's functions on stacks of matrices, by LAPACK's routines
+"""Traced linear algebra, `mg.linalg`: the functions of the array-API standard on stacks of matrices.
 
-`solve` uses QR rather than LU, because QR needs no data-dependent pivoting and loses fewer digits.
+They are computed as by LAPACK's routines. `solve` uses QR rather than LU, because QR needs no data-dependent pivoting
+and loses fewer digits.
 """
 
 from __future__ import annotations
@@ -27,21 +28,21 @@ from meshgen.ops.lapack import ROUTINES
 
 
 class QRResult(NamedTuple):
-    """An orthonormal factor Q and an upper triangular factor R."""
+    """Result of `qr`: factors with x = Q @ R. Q has orthonormal columns, R is upper triangular."""
 
     Q: Tensor
     R: Tensor
 
 
 class EighResult(NamedTuple):
-    """Eigenvalues in ascending order, and eigenvectors as columns."""
+    """Result of `eigh`: eigenvalues in ascending order, and eigenvectors as columns."""
 
     eigenvalues: Tensor
     eigenvectors: Tensor
 
 
 class SVDResult(NamedTuple):
-    """Left singular vectors as columns, singular values in descending order, right singular vectors as rows."""
+    """Result of `svd`: left singular vectors as columns, singular values in descending order, right ones as rows."""
 
     U: Tensor
     S: Tensor
@@ -49,14 +50,17 @@ class SVDResult(NamedTuple):
 
 
 class SlogdetResult(NamedTuple):
-    """The sign of a determinant, and the logarithm of its absolute value."""
+    """Result of `slogdet`: the sign of a determinant, and the logarithm of its absolute value."""
 
     sign: Tensor
     logabsdet: Tensor
 
 
 def _matrices(x: Operand, square: bool = False) -> Tensor:
-    """Convert an operand to matrices of f32, f64 or a complex dtype. Raises ProgramError for another shape."""
+    """Convert an operand to matrices of f32, f64 or a complex dtype. Raises ProgramError if it is not a matrix.
+
+    With `square`, the matrices must be square.
+    """
     x = as_float(x)
     if x.ndim < 2 or (square and x.shape[-1] != x.shape[-2]):
         refuse(f"{x.type} is not a {'square ' if square else ''}matrix, or a stack of these")
@@ -78,7 +82,7 @@ def _adjoint(x: Tensor) -> Tensor:
 
 @named("linalg.cholesky")
 def cholesky(x: Operand, *, upper: bool = False) -> Tensor:
-    """Return the triangular factor of positive definite matrices: L of x = L @ L^H, or with `upper` U of x = U^H @ U."""
+    """Return the Cholesky factor of positive definite matrices: L with x = L @ L^H, or with `upper` U with x = U^H @ U."""
     x = _matrices(x, square=True)
     factor = tril(emit("cholesky", [x], x.type, {"lower": True}))
     return _adjoint(factor) if upper else factor
@@ -86,7 +90,7 @@ def cholesky(x: Operand, *, upper: bool = False) -> Tensor:
 
 @named("linalg.qr")
 def qr(x: Operand, *, mode: str = "reduced") -> QRResult:
-    """Factor x = Q @ R; with mode `complete`, Q is square."""
+    """Factor x = Q @ R. With mode `complete`, Q is square."""
     x = _matrices(x)
     *_, rows, columns = x.shape
     if mode not in ("reduced", "complete"):
@@ -101,21 +105,24 @@ def qr(x: Operand, *, mode: str = "reduced") -> QRResult:
 
 
 def qr_factor(x: Operand) -> tuple[Tensor, Tensor]:
-    """Return R with the elementary reflectors below its diagonal, and the scales of the reflectors."""
+    """Factor x = Q @ R in LAPACK's form: R with the elementary reflectors of Q below its diagonal, and their scales."""
     packed, scales = _lapack("geqrf", [_matrices(x)])
     return packed, scales
 
 
 def householder_product(reflectors: Tensor, scales: Tensor) -> Tensor:
-    """Return the orthonormal columns of Q from its elementary reflectors below the diagonal.
+    """Return the columns of Q from its elementary reflectors, which are below the diagonal of `reflectors`.
 
-    LAPACK's geqrf stores the reflectors in this form.
+    LAPACK's geqrf returns the reflectors in this form.
     """
     return _lapack("orgqr", [reflectors, scales])[0]
 
 
 def householder_multiply(reflectors: Tensor, scales: Tensor, x: Tensor, *, left: bool, transposed: bool) -> Tensor:
-    """Return Q @ x, or x @ Q unless `left`, for the square Q of elementary reflectors; `transposed` uses Q^H."""
+    """Return Q @ x, or x @ Q if `left` is False, for the square Q given by elementary reflectors.
+
+    With `transposed`, Q^H is used instead of Q.
+    """
     reflectors, options = reflectors[..., : scales.shape[-1]], {"side": "RL"[left], "trans": "NT"[transposed]}
     return _lapack("ormqr", [reflectors, scales, x], **options)[0]
 
@@ -128,7 +135,7 @@ def solve_triangular(a: Tensor, b: Tensor, lower: bool = False) -> Tensor:
 
 @named("linalg.solve")
 def solve(a: Operand, b: Operand) -> Tensor:
-    """Solve a @ x = b; a 1-d b is a single vector. Leading dims broadcast."""
+    """Solve a @ x = b. A 1-d `b` is a single vector. Leading dims broadcast."""
     dtype = promote(a, b)
     matrix, rhs = _matrices(tensor(a, dtype), square=True), as_float(tensor(b, dtype))
     rhs = convert(rhs, matrix.type.dtype)
@@ -165,13 +172,13 @@ def det(x: Operand) -> Tensor:
 
 
 def lu_factor(x: Operand) -> tuple[Tensor, Tensor]:
-    """Return both LU factors in one matrix, and for each row the 1-based row with which it was exchanged."""
+    """Return both LU factors in one matrix, and the pivots: row i was exchanged with row `pivots[i]`, counted from 1."""
     factors, pivots, _ = _lapack("getrf", [_matrices(x)])
     return factors, pivots
 
 
 def _triangle(x: Operand) -> tuple[Tensor, Tensor]:
-    """Return the diagonal of the upper LU factor, and the number of row exchanges."""
+    """Return the diagonal of the upper LU factor, and the number of row exchanges, which determine the determinant."""
     factors, pivots = lu_factor(_matrices(x, square=True))
     is_exchanged = pivots != iota(pivots.shape, pivots.ndim - 1) + 1
     return diagonal_of(factors, 0, -2, -1), sum_(is_exchanged, -1, dtype="i32")
@@ -179,7 +186,7 @@ def _triangle(x: Operand) -> tuple[Tensor, Tensor]:
 
 @named("linalg.eigh")
 def eigh(x: Operand) -> EighResult:
-    """Return eigenvalues and eigenvectors of Hermitian matrices, reading only their lower triangles."""
+    """Return the eigenvalues and eigenvectors of Hermitian matrices. Only the lower triangle of `x` is used."""
     vectors, values, _ = _lapack("syevd", [_matrices(x, square=True)], uplo="L")
     return EighResult(values, vectors)
 
@@ -192,7 +199,7 @@ def eigvalsh(x: Operand) -> Tensor:
 
 @named("linalg.svd")
 def svd(x: Operand, full_matrices: bool = True) -> SVDResult:
-    """Factor x = U * S @ Vh; without `full_matrices` there are only as many vectors as singular values."""
+    """Factor x = U * S @ Vh. Without `full_matrices`, U and Vh have only as many vectors as there are singular values."""
     _, values, left, right, _ = _lapack("gesdd", [_matrices(x)], mode="A" if full_matrices else "S")
     return SVDResult(left, values, right)
 
@@ -205,7 +212,7 @@ def svdvals(x: Operand) -> Tensor:
 
 @named("linalg.pinv")
 def pinv(x: Operand, *, rtol: Operand | None = None) -> Tensor:
-    """Return the Moore-Penrose inverse, treating singular values below `rtol` times the largest as 0."""
+    """Return the Moore-Penrose pseudo-inverse. Singular values below `rtol` times the largest count as 0."""
     x = _matrices(x)
     u, s, vh = svd(x, full_matrices=False)
     is_nonzero = s > _cutoff(x, s, rtol)
@@ -228,7 +235,7 @@ def matrix_rank(x: Operand, *, rtol: Operand | None = None) -> Tensor:
 
 @named("linalg.matrix_power")
 def matrix_power(x: Operand, n: int) -> Tensor:
-    """Multiply n copies of the matrix, or of its inverse for a negative n."""
+    """Return the product of n copies of the matrix, or for a negative n, of -n copies of its inverse."""
     x = _matrices(x, square=True)
     if n < 0:
         x, n = inv(x), -n
@@ -246,7 +253,7 @@ def matrix_power(x: Operand, n: int) -> Tensor:
 def vector_norm(x: Operand, *, axis: int | Sequence[int] | None = None, keepdims: bool = False, ord: float = 2) -> Tensor:  # fmt: skip
     """Return the norm (sum of abs(x) ** ord) ** (1 / ord) along dims (None: all).
 
-    For `ord` inf it is the largest absolute value, for -inf the smallest, for 0 the number of nonzero elements.
+    For `ord` inf, it is the largest absolute value, for -inf the smallest, for 0 the number of nonzero elements.
     """
     x = as_float(x)
     magnitudes = abs_(x)
@@ -261,9 +268,11 @@ def vector_norm(x: Operand, *, axis: int | Sequence[int] | None = None, keepdims
 
 @named("linalg.matrix_norm")
 def matrix_norm(x: Operand, *, keepdims: bool = False, ord: Any = "fro") -> Tensor:
-    """Return the norm of matrices: `fro`, `nuc`, 1, 2 or inf; -1, -2 and -inf take a minimum in place of a maximum.
+    """Return a norm of matrices in the last two dims.
 
-    `nuc` is the sum of singular values, 2 the largest one, 1 the largest column sum, and inf the largest row sum.
+    `fro` is the root of the sum of squares, `nuc` the sum of singular values, 2 the largest singular value, 1 the
+    largest
+    column sum, and inf the largest row sum of absolute values. -2, -1 and -inf are the smallest instead of the largest.
     """
     x = _matrices(x)
     if ord == "fro":
@@ -280,7 +289,7 @@ def matrix_norm(x: Operand, *, keepdims: bool = False, ord: Any = "fro") -> Tens
 
 @named("linalg.norm")
 def norm(x: Operand, ord: Any = None, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Tensor:
-    """Return NumPy's norm: of all elements, of vectors along one dim, or of matrices in the last two dims."""
+    """Return NumPy's norm of `x`: of all elements, of the vectors along one dim, or of the matrices in two dims."""
     x = tensor(x)
     dims = axes_of(axis, x.ndim)
     if ord is None or len(dims) == 1:
@@ -292,19 +301,19 @@ def norm(x: Operand, ord: Any = None, axis: int | Sequence[int] | None = None, k
 
 @named("linalg.diagonal")
 def diagonal(x: Operand, *, offset: int = 0) -> Tensor:
-    """Return the diagonals of matrices in the last two dims."""
+    """Return the diagonals of the matrices in the last two dims."""
     return diagonal_of(tensor(x), offset, -2, -1)
 
 
 @named("linalg.trace")
 def trace(x: Operand, *, offset: int = 0, dtype: Any = None) -> Tensor:
-    """Return the sums of the diagonals of matrices in the last two dims."""
+    """Return the sums of the diagonals of the matrices in the last two dims."""
     return sum_(diagonal(x, offset=offset), -1, dtype=dtype)
 
 
 @named("linalg.cross", "cross")
 def cross(x: Operand, y: Operand, *, axis: int = -1) -> Tensor:
-    """Return the cross products of vectors of three numbers along a dim."""
+    """Return the cross products of the 3-vectors along a dim."""
     left, right = aligned(x, y)
     if left.shape[axis] != 3:
         refuse(f"cross products are of three numbers, but dim {axis} of {left.type} has {left.shape[axis]}")

@@ -1,4 +1,4 @@
-"""Traced products of vectors and matrices, as one dot_general each; `einsum` is in a file of its own"""
+"""Traced products of vectors and matrices, each as one dot_general. `einsum.py` has einsum."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ Option = Sequence[Sequence[str | int]]
 def matmul(
     x: Operand, y: Operand, sharding_option: Option | None = None, *, preferred_element_type: Any = None
 ) -> Tensor:
-    """Multiply matrices as NumPy does: 1-d operands are vectors, leading dims broadcast.
+    """Multiply matrices as NumPy does: 1-d operands are vectors, and leading dims broadcast.
 
     Args:
-        sharding_option: mesh axes per loop: batch dims, free dims of x, free dims of y, contracted dim.
+        sharding_option: a tuple of mesh axes for each loop: batch dims, free dims of x, free dims of y, contracted dim.
         preferred_element_type: the dtype of the result, such as f32 for bf16 operands.
 
     Raises:
@@ -65,9 +65,9 @@ def _leading(left: Tensor, right: Tensor) -> tuple[int, ...]:
 
 def dot_general(left: Tensor, right: Tensor, lhs_batch: Sequence[int], rhs_batch: Sequence[int], lhs_contract: Sequence[int],
                 rhs_contract: Sequence[int], option: Option | None = None, dtype: str = "") -> Tensor:  # fmt: skip
-    """Contract two tensors, with a result of dtype `dtype` (default: the dtype of `left`).
+    """Contract two tensors. The result has dtype `dtype`, by default the dtype of `left`.
 
-    The result dims are the batch dims, the free dims of `left`, and the free dims of `right`.
+    Its dims are the batch dims, the free dims of `left`, and the free dims of `right`.
     """
     left_free = [d for d in range(left.ndim) if d not in (*lhs_batch, *lhs_contract)]
     right_free = [d for d in range(right.ndim) if d not in (*rhs_batch, *rhs_contract)]
@@ -84,14 +84,15 @@ def dot_general(left: Tensor, right: Tensor, lhs_batch: Sequence[int], rhs_batch
 
 
 def ragged_dot(left: Tensor, right: Tensor, starts: Tensor, ends: Tensor, *, contracts: bool = False, dtype: str = "") -> Tensor:  # fmt: skip
-    """Multiply rows `start` to `end - 1` of each group by the group's matrix; rows outside all groups become zero.
+    """Multiply groups of rows of `left` by one matrix per group. Rows outside all groups give zeros.
 
     Args:
         left: [rows, k].
-        right: matrices [groups, k, n], or rows [rows, n] with `contracts`.
-        starts, ends: integers [groups]; no row is in two groups.
-        contracts: for each group, multiply its rows of `left`, transposed, by its rows of `right`.
-        dtype: the dtype of the result; default: the dtype of `left`.
+        right: matrices [groups, k, n], or with `contracts` rows [rows, n].
+        starts, ends: integers [groups]: group g has the rows `starts[g]` to `ends[g] - 1`. Groups cannot overlap.
+        contracts: contract the rows instead: for each group, multiply the transposed rows of `left` by the rows of
+        `right`.
+        dtype: the dtype of the result; by default, the dtype of `left`.
 
     Returns:
         [rows, n], or [groups, k, n] with `contracts`.
@@ -109,7 +110,10 @@ def ragged_dot(left: Tensor, right: Tensor, starts: Tensor, ends: Tensor, *, con
 
 @named("dot_general")
 def contracted(lhs: Operand, rhs: Operand, dimension_numbers: Any, precision: Any = None, preferred_element_type: Any = None) -> Tensor:  # fmt: skip
-    """Contract as `jax.lax.dot_general`: `((lhs_contracting, rhs_contracting), (lhs_batch, rhs_batch))`."""
+    """Contract two tensors with the arguments of `jax.lax.dot_general`.
+
+    `dimension_numbers` is ((lhs_contracting, rhs_contracting), (lhs_batch, rhs_batch)).
+    """
     dtype = promote(lhs, rhs)
     left, right = tensor(lhs, dtype), tensor(rhs, dtype)
     result_dtype = "" if preferred_element_type is None else dtype_of(preferred_element_type)
@@ -127,7 +131,10 @@ def contracted(lhs: Operand, rhs: Operand, dimension_numbers: Any, precision: An
 
 
 def loop_axes(option: Option, loops: int) -> tuple[tuple[str, ...], ...]:
-    """Return a sharding option with axes by name. Raises ProgramError for a wrong number of loops or an unknown axis."""
+    """Return a sharding option (mesh axes for each loop) with axes by name.
+
+    Raises ProgramError if it does not have `loops` entries, or for an unknown axis.
+    """
     if len(option) != loops:
         refuse(
             f"the sharding option {list(map(list, option))} has {len(option)} entries, but the operation has {loops} loops"
@@ -136,7 +143,10 @@ def loop_axes(option: Option, loops: int) -> tuple[tuple[str, ...], ...]:
 
 
 def axis_name(axis: str | int) -> str:
-    """Return the name of a mesh axis. An axis number requires that the trace knows the mesh; else raises ProgramError."""
+    """Return the name of a mesh axis.
+
+    Raises ProgramError for an axis number if the mesh is unknown during tracing or has too few axes.
+    """
     if isinstance(axis, str):
         return axis
     mesh = current().mesh
@@ -147,7 +157,7 @@ def axis_name(axis: str | int) -> str:
 
 @traced
 def dot(x: Operand, y: Operand) -> Tensor:
-    """Contract the last dim of x with the second to last dim of y, as NumPy's; 0-d operands multiply."""
+    """Contract the last dim of x with the second to last dim of y, as NumPy's `dot`. 0-d operands are multiplied."""
     x, y = tensor(x), tensor(y)
     if not x.ndim or not y.ndim:
         return x * y
@@ -156,7 +166,7 @@ def dot(x: Operand, y: Operand) -> Tensor:
 
 @named("tensordot", "linalg.tensordot")
 def tensordot(x: Operand, y: Operand, axes: Any = 2) -> Tensor:
-    """Contract pairs of dims: the last n of x with the first n of y, or lists of dims of x and of y."""
+    """Contract the last `axes` dims of x with the first `axes` dims of y, or pairs of dims: (dims of x, dims of y)."""
     dtype = promote(x, y)
     left, right = tensor(x, dtype), tensor(y, dtype)
     if isinstance(axes, int):
@@ -172,7 +182,7 @@ def tensordot(x: Operand, y: Operand, axes: Any = 2) -> Tensor:
 
 @named("vecdot", "linalg.vecdot")
 def vecdot(x: Operand, y: Operand, axis: int = -1) -> Tensor:
-    """Return the dot products of vectors along a dim, with x conjugated; the other dims broadcast."""
+    """Return the dot products of the vectors of conj(x) and y along a dim. The other dims broadcast."""
     x, y = (moveaxis(tensor(operand), axis, -1) for operand in (x, y))
     if x.shape[-1] != y.shape[-1]:
         refuse(f"vecdot of {list(x.shape)} and {list(y.shape)}: the vectors differ in size")
@@ -181,14 +191,14 @@ def vecdot(x: Operand, y: Operand, axis: int = -1) -> Tensor:
 
 @traced
 def inner(x: Operand, y: Operand) -> Tensor:
-    """Contract the last dims of both tensors."""
+    """Contract the last dim of x with the last dim of y."""
     x, y = tensor(x), tensor(y)
     return tensordot(x, y, ([-1], [-1])) if x.ndim and y.ndim else x * y
 
 
 @named("outer", "linalg.outer")
 def outer(x: Operand, y: Operand) -> Tensor:
-    """Return the products of all pairs of elements of two tensors, as a matrix."""
+    """Return the products of all elements of x with all elements of y, as a matrix [size of x, size of y]."""
     return expand_dims(ravel(x), 1) * expand_dims(ravel(y), 0)
 
 
@@ -205,5 +215,5 @@ def kron(x: Operand, y: Operand) -> Tensor:
 
 @traced
 def trace(x: Operand, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None) -> Tensor:
-    """Return the sum of a diagonal of two dims."""
+    """Return the sum of a diagonal of the dims `axis1` and `axis2`."""
     return sum_(diagonal(x, offset, axis1, axis2), -1, dtype=dtype)

@@ -1,4 +1,4 @@
-"""Traced comparisons, booleans, bitwise operations and selection"""
+"""Traced comparisons, logical and bitwise operations, and selection."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from meshgen.ir.graph import DTYPES, TensorType, is_complex, is_float, is_inexac
 
 @traced
 def isfinite(x: Operand) -> Tensor:
-    """Whether x is neither infinite nor NaN; a complex number is finite if its two parts are finite."""
+    """Whether x is neither infinite nor NaN. A complex number is finite if both parts are."""
     x = as_float(x)
     if not is_complex(x.type.dtype):
         return emit("is_finite", [x], TensorType(x.shape, "i1"))
@@ -132,7 +132,7 @@ def left_shift(x: Operand, y: Operand) -> Tensor:
 
 @named("right_shift", "bitwise_right_shift")
 def right_shift(x: Operand, y: Operand) -> Tensor:
-    """Return `x >> y`; signed integers shift in their sign bit."""
+    """Return `x >> y`. For signed integers, the sign bit fills the freed bits."""
     is_unsigned = promote(x, y).startswith("u")
     return _bitwise("shift_right_logical" if is_unsigned else "shift_right_arithmetic", x, y)
 
@@ -177,7 +177,7 @@ def isneginf(x: Operand) -> Tensor:
 
 @traced
 def isclose(x: Operand, y: Operand, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Tensor:
-    """Whether abs(x - y) <= atol + rtol * abs(y); equal infinities are close."""
+    """Whether abs(x - y) <= atol + rtol * abs(y). Equal infinities are close, and with `equal_nan` also two NaN."""
     x, y = as_float(x), as_float(y)
     within_tolerance = logical_and(isfinite(y), less_equal(abs_(x - y), atol + rtol * abs_(y)))
     close = logical_or(within_tolerance, equal(x, y))
@@ -186,7 +186,7 @@ def isclose(x: Operand, y: Operand, rtol: float = 1e-5, atol: float = 1e-8, equa
 
 @traced
 def nan_to_num(x: Operand, copy: bool = True, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None) -> Tensor:  # fmt: skip
-    """Replace NaN by `nan`, and infinities by `posinf` and `neginf`, or by the largest finite numbers."""
+    """Replace NaN by `nan`, and infinities by `posinf` and `neginf` (default: the largest finite numbers of the dtype)."""
     x = tensor(x)
     if not is_float(x.type.dtype):
         return x
@@ -198,7 +198,7 @@ def nan_to_num(x: Operand, copy: bool = True, nan: float = 0.0, posinf: float | 
 
 @traced
 def where(condition: Operand, x: Operand = None, y: Operand = None) -> Tensor:
-    """Select x where `condition` holds, else y; all three broadcast."""
+    """Return x where `condition` is true, else y. All three broadcast."""
     if x is None or y is None:
         refuse("where needs both values: the number of selected elements depends on data", "use nonzero(x, size=...)")
     dtype = promote(x, y)
@@ -209,7 +209,7 @@ def where(condition: Operand, x: Operand = None, y: Operand = None) -> Tensor:
 
 @traced
 def select(conditions: Sequence[Operand], choices: Sequence[Operand], default: Operand = 0) -> Tensor:
-    """Select for each element the first choice whose condition holds, else the default."""
+    """Return for each element the first of `choices` whose condition is true, else `default`."""
     if not conditions or len(conditions) != len(choices):
         refuse(f"select needs a choice for each condition, not {len(choices)} for {len(conditions)}")
     selected = default

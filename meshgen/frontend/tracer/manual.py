@@ -1,4 +1,4 @@
-"""Per-device code: `mg.manual` runs a function on the tiles of a device, with collectives over named mesh axes"""
+"""Per-device code: `mg.manual` runs a function on the tiles of one device, with collectives over mesh axes."""
 
 from __future__ import annotations
 
@@ -19,22 +19,24 @@ from meshgen.mesh import Mesh
 from meshgen.ops.types.sharding import REDUCING
 from meshgen.spec import PARTIAL_KINDS, Sharding
 
-Over = str | int | Sequence[str | int]  # mesh axes, outer to inner
-Specs = Sharding | Sequence[Sharding]  # one sharding per argument or result, or just the sharding of a single one
+Over = str | int | Sequence[str | int]  # Mesh axes, from the outermost to the innermost.
+Specs = Sharding | Sequence[Sharding]  # One sharding per argument or result. A single argument or result needs no list.
 
 
 def manual(
     function: Callable[..., Any], in_specs: Specs, out_specs: Specs, axes: Over | None = None, *, mesh: str = ""
 ) -> Callable[..., Any]:
-    """Wrap a function that computes on the tiles of one device.
+    """Wrap a function that computes on the tiles (shards) of one device.
 
-    Example: `mg.manual(f, in_specs=(mg.P("x"), mg.P()), out_specs=mg.P("x"))(a, b)`. Inside of `function`,
-    `mg.all_reduce` and the other collectives communicate. Tensors that `function` captures are replicated.
+    Example: `mg.manual(f, in_specs=(mg.P("x"), mg.P()), out_specs=mg.P("x"))(a, b)`. Inside of `function`, devices
+    communicate by `mg.all_reduce` and the other collectives. Tensors that `function` captures are replicated.
 
     Args:
-        in_specs: a sharding per argument, which splits its tensors into even tiles; axes not mentioned replicate.
-        out_specs: a sharding per result, which joins the tiles; along axes not mentioned all tiles must be equal.
-        axes: the mesh axes that are manual; None: all. Other axes stay open to annotations, also in the function.
+        in_specs: a sharding per argument, which splits its tensors into even tiles, replicated along other axes.
+        out_specs: a sharding per result, which joins the tiles; along axes that it does not name, all tiles must be
+        equal.
+        axes: the mesh axes over which the function is per-device code; None: all axes. The other axes stay open to
+            annotations, also in the function.
         mesh: the mesh of the function, if the program has several.
     """
 
@@ -81,7 +83,7 @@ def _node(
     manual_axes: tuple[str, ...],
     mesh: Mesh,
 ) -> Node:
-    """Return the manual computation as a node; values that its body captures become operands."""
+    """Return the manual computation as a node. Values that `body` captures become additional, replicated operands."""
     node = Node("manual", [x.value for x in arguments], [], {}, user_location(), regions=(body,))
     captures = captured(node)
     body_inputs = {value: Value(value.type, value.name, loc=value.loc) for value in captures}
@@ -105,7 +107,7 @@ def _node(
 
 
 def _mesh(outer: Trace, name: str) -> Mesh:
-    """Return the mesh of a manual computation. Raises ProgramError if it is unknown or has unknown sizes."""
+    """Return the mesh of a manual computation. Raises ProgramError if the mesh or its axis sizes are unknown."""
     chosen = next((mesh for mesh in outer.meshes if mesh.name == name), outer.mesh)
     if chosen is None or not chosen.axes or not chosen.is_static:
         hint = "give the mesh with the function, as mg.compile(f, {'x': 4}, ...) or --mesh x=4"
@@ -114,7 +116,7 @@ def _mesh(outer: Trace, name: str) -> Mesh:
 
 
 def _names(axes: Over, mesh: Mesh) -> tuple[str, ...]:
-    """Return the names of mesh axes. Raises ProgramError MG0202 for an unknown axis."""
+    """Return mesh axes by name. Raises ProgramError MG0202 for an unknown axis."""
     names = tuple(axis_name(axis) for axis in ([axes] if isinstance(axes, (str, int)) else axes))
     for name in names:
         if name not in mesh.names:
@@ -136,12 +138,12 @@ def _spec_for_each(specs: Specs, count: int, subject: str) -> Sequence[Sharding]
 def _per_leaf(
     specs: Sequence[Sharding], groups: Sequence[Sequence[Tensor]], manual_axes: tuple[str, ...], mesh: Mesh
 ) -> list[Sharding]:
-    """Return the sharding of each tensor of each argument or result."""
+    """Return one sharding per tensor; `groups` has the tensors of each argument or result, `specs` the sharding for it."""
     return [_spec(spec, x, manual_axes, mesh) for spec, group in zip(specs, groups, strict=True) for x in group]
 
 
 def _spec(spec: Sharding, x: Tensor, manual_axes: tuple[str, ...], mesh: Mesh) -> Sharding:
-    """Return a sharding at the rank of `x`. Raises ProgramError if it names an axis that is not manual."""
+    """Return a sharding with the rank of `x`. Raises ProgramError if it names an axis that is not manual."""
     sharding = to_sharding(spec, x.ndim)
     if current().meshes and not sharding.mesh:
         sharding = replace(sharding, mesh=mesh.name)
@@ -176,7 +178,10 @@ def _global_type(tile: TensorType, sharding: Sharding, mesh: Mesh) -> TensorType
 
 
 def _group(over: Over) -> tuple[tuple[str, ...], int]:
-    """Return the axes of a collective in a manual computation, and the number of devices in a group."""
+    """Return (names of the mesh axes, number of devices in a group) for a collective over the axes `over`.
+
+    Raises ProgramError outside of a manual computation, and for axes that are not manual.
+    """
     trace = current()
     if not trace.manual or trace.mesh is None:
         refuse(
@@ -213,14 +218,17 @@ def _shard_size(x: Tensor, dim: int, count: int) -> int:
 
 @traced
 def all_reduce(x: Operand, over: Over, kind: str = "sum") -> Tensor:
-    """Inside `mg.manual`: reduce a tensor (sum, max, min, product, and, or, xor) to all devices of a group."""
+    """Inside `mg.manual`: return the reduction of x over a group of devices, on each of them.
+
+    `kind` is sum, max, min, product, and, or, xor.
+    """
     x, (axes, _) = tensor(x), _group(over)
     return emit("all_reduce", [x], x.type, {"axes": axes, "kind": _kind("all_reduce", x, kind)})
 
 
 @traced
 def all_gather(x: Operand, over: Over, axis: int = 0) -> Tensor:
-    """Inside `mg.manual`: concatenate the group's tensors along an axis, on all devices of the group."""
+    """Inside `mg.manual`: concatenate the tensors of a group of devices along `axis`, on each of them."""
     x, (axes, count) = tensor(x), _group(over)
     dim = axis_of(axis, x.ndim)
     return emit("all_gather", [x], _type_with_size(x, dim, x.shape[dim] * count), {"axes": axes, "dim": dim})
@@ -228,7 +236,7 @@ def all_gather(x: Operand, over: Over, axis: int = 0) -> Tensor:
 
 @traced
 def reduce_scatter(x: Operand, over: Over, axis: int = 0, kind: str = "sum") -> Tensor:
-    """Inside `mg.manual`: reduce a tensor over a group; each device keeps its shard of the result along an axis."""
+    """Inside `mg.manual`: reduce x over a group of devices. Each device keeps its shard of the result along `axis`."""
     x, (axes, count) = tensor(x), _group(over)
     dim = axis_of(axis, x.ndim)
     attrs = {"axes": axes, "dim": dim, "kind": _kind("reduce_scatter", x, kind)}
@@ -237,7 +245,10 @@ def reduce_scatter(x: Operand, over: Over, axis: int = 0, kind: str = "sum") -> 
 
 @traced
 def all_to_all(x: Operand, over: Over, split_axis: int, concat_axis: int) -> Tensor:
-    """Inside `mg.manual`: split an axis, exchange the shards among the group, and concatenate along another axis."""
+    """Inside `mg.manual`: split x along `split_axis`, send shard i to device i, and concatenate the received shards.
+
+    The received shards are concatenated along `concat_axis`.
+    """
     x, (axes, count) = tensor(x), _group(over)
     split, concat = axis_of(split_axis, x.ndim), axis_of(concat_axis, x.ndim)
     share = _shard_size(x, split, count)
@@ -248,13 +259,13 @@ def all_to_all(x: Operand, over: Over, split_axis: int, concat_axis: int) -> Ten
 
 @traced
 def shift(x: Operand, over: str | int, offset: int = 1) -> Tensor:
-    """Inside `mg.manual`: return the tensor of the device that is `offset` positions before on a mesh axis, cyclically."""
+    """Inside `mg.manual`: return x of the device that is `offset` positions before this one on a mesh axis, cyclically."""
     x, (axes, _) = tensor(x), _group([over])
     return emit("shift", [x], x.type, {"axes": axes, "shift_axis": axes[0], "offset": offset, "rotate": True})
 
 
 @traced
 def process_index(over: Over) -> Tensor:
-    """Inside `mg.manual`: return the rank of the device in its group, as i32."""
+    """Inside `mg.manual`: return the rank of this device in its group along the axes `over`, as i32."""
     axes, _ = _group(over)
     return emit("process_index", [], TensorType((), "i32"), {"axes": axes})

@@ -1,4 +1,4 @@
-"""Look up names such as `mg.tril`, `mg.random.normal` and `mg.float32`, with similar names for unknown ones."""
+"""Lookup of names such as `mg.tril`, `mg.random.normal` and `mg.float32`. Unknown names get suggestions."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ NAMESPACES = ("fft", "linalg", "random")
 
 
 class Namespace:
-    """A namespace of operations: `mg.fft.rfft` is the operation named `fft.rfft`."""
+    """A namespace of the package, such as `mg.fft`: `mg.fft.rfft` is the operation named `fft.rfft`."""
 
     def __init__(self, name: str) -> None:
         self.__name__ = name
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
-            raise AttributeError(name)  # names of protocols that other libraries probe for
+            raise AttributeError(name)  # Other libraries probe for the names of protocols such as `__array__`.
         if function := OPS.get(f"{self.__name__}.{name}"):
             return function
         raise missing(name, f"mg.{self.__name__}.", dir(self))
@@ -31,19 +31,21 @@ class Namespace:
 
 
 _NAMESPACES = {name: Namespace(name) for name in NAMESPACES}
-HIDDEN = ("getitem", "at", "trace")  # operations that are methods of tensors only; `mg.trace` traces a function
+# Not available as `mg.NAME`: operations that are only methods of tensors. `mg.trace` traces a function.
+HIDDEN = ("getitem", "at", "trace")
 
 
 def names() -> list[str]:
-    """Return all names except those that the package defines itself."""
+    """Return all names that `find` can look up, in order."""
     return sorted({*(name for name in OPS if "." not in name), *CONSTANTS, *NAMESPACES} - {*HIDDEN})
 
 
 def find(name: str, known: list[str]) -> Any:
-    """Return the object `mg.NAME`.
+    """Return the object `mg.NAME`, such as an operation, a dtype or a namespace.
 
     Raises:
-        MissingNameError: the name is unknown. The error has similar names, also from `known`, the package's own names.
+        MissingNameError: the name is unknown. The error suggests similar names, also from `known`, the names that the
+            package itself defines.
     """
     for table in (OPS, CONSTANTS, _NAMESPACES):
         if name in table and name not in HIDDEN:

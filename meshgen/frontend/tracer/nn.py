@@ -1,4 +1,4 @@
-"""Traced functions of neural networks: activations, normalizations, one-hot vectors, attention
+"""Traced functions of neural networks: activations, normalizations, one-hot vectors, attention.
 
 Sums of bf16 and f16 elements are accumulated in f32 and rounded once.
 """
@@ -35,7 +35,7 @@ from meshgen.ir.graph import TensorType
 from meshgen.ops.factors import notation
 from meshgen.ops.rules.rule import letters
 
-# the score of a masked key: far below all others, but finite, so that a query whose keys are all masked gives no NaN
+# The score of a masked key: far below all others, but finite, so that a query whose keys are all masked gives no NaN.
 MASKED = -1e30
 
 
@@ -53,7 +53,7 @@ def relu6(x: Operand) -> Tensor:
 
 @traced
 def leaky_relu(x: Operand, negative_slope: float = 0.01) -> Tensor:
-    """Return x, or x * negative_slope for negative x."""
+    """Return x where it is positive, else negative_slope * x."""
     x = as_float(x)
     return where(x >= 0, x, x * negative_slope)
 
@@ -67,7 +67,7 @@ def silu(x: Operand) -> Tensor:
 
 @traced
 def gelu(x: Operand, approximate: bool = True) -> Tensor:
-    """Return the Gaussian error linear unit; `approximate` uses the tanh form (Hendrycks & Gimpel, arXiv 1606.08415)."""
+    """Return the Gaussian error linear unit. `approximate` uses the tanh form (Hendrycks & Gimpel, arXiv 1606.08415)."""
     x = as_float(x)
     if not approximate:
         return x * 0.5 * (erf(x * math.sqrt(0.5)) + 1.0)
@@ -89,14 +89,14 @@ def log_sigmoid(x: Operand) -> Tensor:
 
 @traced
 def elu(x: Operand, alpha: float = 1.0) -> Tensor:
-    """Return x, or alpha * (exp(x) - 1) for negative x."""
+    """Return x where it is positive, else alpha * (exp(x) - 1)."""
     x = as_float(x)
     return where(x > 0, x, alpha * expm1(minimum(x, 0)))
 
 
 @traced
 def celu(x: Operand, alpha: float = 1.0) -> Tensor:
-    """Return x, or alpha * (exp(x / alpha) - 1) for negative x."""
+    """Return x where it is positive, else alpha * (exp(x / alpha) - 1)."""
     x = as_float(x)
     return maximum(x, 0) + alpha * expm1(minimum(x, 0) / alpha)
 
@@ -148,14 +148,14 @@ def standardize(x: Operand, axis: int = -1, epsilon: float = 1e-5) -> Tensor:
 
 @traced
 def glu(x: Operand, axis: int = -1) -> Tensor:
-    """Multiply the first half of a dim by the sigmoid of the second half."""
+    """Return the first half of `x` along a dim, multiplied by the sigmoid of the second half."""
     first, second = split(x, 2, axis)
     return first * sigmoid(second)
 
 
 @traced
 def one_hot(x: Operand, num_classes: int, *, dtype: Any = "f32", axis: int = -1) -> Tensor:
-    """Return one-hot vectors of length `num_classes` along a new dim; an index out of range gives zeros."""
+    """Return one-hot vectors of length `num_classes` along a new dim. An index out of range gives zeros."""
     x = tensor(x)
     dim = axis_of(axis, x.ndim + 1)
     shape = [*x.shape[:dim], num_classes, *x.shape[dim:]]
@@ -164,7 +164,7 @@ def one_hot(x: Operand, num_classes: int, *, dtype: Any = "f32", axis: int = -1)
 
 @traced
 def softmax(x: Operand, axis: int = -1) -> Tensor:
-    """Return exp(x) / sum(exp(x)) along a dim, shifted by the maximum; bf16 and f16 are computed in f32."""
+    """Return exp(x) / sum(exp(x)) along a dim, without overflow. bf16 and f16 are computed in f32."""
     x = as_float(x)
     wide = widened(x)
     shifted = exp(wide - max_(wide, axis, True))
@@ -173,7 +173,7 @@ def softmax(x: Operand, axis: int = -1) -> Tensor:
 
 @traced
 def log_softmax(x: Operand, axis: int = -1) -> Tensor:
-    """Return log(softmax(x)) without computing the quotient; bf16 and f16 are computed in f32."""
+    """Return log(softmax(x)), computed as x - logsumexp(x). bf16 and f16 are computed in f32."""
     x = as_float(x)
     wide = widened(x)
     shifted = wide - max_(wide, axis, True)
@@ -181,9 +181,9 @@ def log_softmax(x: Operand, axis: int = -1) -> Tensor:
 
 
 def softmax_cross_entropy(logits: Tensor, labels: Tensor, axis: int) -> tuple[Tensor, Tensor]:
-    """Return the cross-entropy and the log-sum-exp along dim `axis`, computed in at least f32.
+    """Return the cross-entropy of each label, and the log-sum-exp of its logits, along dim `axis`, in at least f32.
 
-    The logit of an invalid label, which is not a class index, counts as 0.
+    If a label is not a class index, its logit counts as 0.
     """
     names = tuple(letters(logits.ndim))
     rows = names[:axis] + names[axis + 1 :]
@@ -215,8 +215,9 @@ def dot_product_attention(query: Operand, key: Operand, value: Operand, bias: Op
     """Return softmax(query @ key * scale + bias) @ value, as `jax.nn.dot_product_attention`.
 
     query [..., t, n, h], key and value [..., s, k, h] -> [..., t, n, h]; n / k query heads share a key and value head.
-    `bias` and `mask` broadcast to [..., n, t, s]. A query ignores keys where the mask is False and, with `is_causal`,
-    later keys. `scale` is 1 / sqrt(h) by default. The softmax is computed in at least f32.
+    `bias` and `mask` broadcast to [..., n, t, s]. Keys are ignored where the mask is False and, with `is_causal`, if
+    they
+    are later than the query. `scale` is 1 / sqrt(h) by default. The softmax is computed in at least f32.
     """
     query, key, value = tensor(query), tensor(key), tensor(value)
     *batch_sizes, rows, heads, size = query.shape
@@ -250,5 +251,5 @@ def dot_product_attention(query: Operand, key: Operand, value: Operand, bias: Op
 
 
 def _order(lead: int, *rest: int) -> list[int]:
-    """Return a permutation that keeps the first `lead` dims and permutes the others by `rest`."""
+    """Return a permutation of dims: the first `lead` dims in order, then the dims lead + d for each d in `rest`."""
     return [*range(lead), *(lead + dim for dim in rest)]

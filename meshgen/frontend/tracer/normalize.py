@@ -1,4 +1,4 @@
-"""Emit normalizations as the composite op, with the statistics that frameworks return beside the result."""
+"""Emit normalizations as composite ops. They also return the statistics that frameworks return beside the result."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from meshgen.ops.rules.rule import letters
 
 
 class Normalized(NamedTuple):
-    """A normalized tensor and its statistics, in which normalized dims have size 1.
+    """A normalized tensor and its statistics, which have size 1 in the normalized dims.
 
     `mean` is None if the normalization does not subtract it.
     """
@@ -28,16 +28,18 @@ class Normalized(NamedTuple):
 
     @property
     def factor(self) -> Tensor:
-        """Return the reciprocal standard deviation, by which the centered tensor is multiplied."""
+        """Return 1 / sqrt(variance + epsilon), the factor of the centered tensor."""
         return rsqrt(self.variance + self.epsilon)
 
 
 def normalized(x: Tensor, dims: Sequence[int], epsilon: float, scale: Operand = None, bias: Operand = None, *, centered: bool = True) -> Normalized:  # fmt: skip
-    """Return (x - mean) / sqrt(variance + epsilon) * scale + bias over dims, computed in at least f32.
+    """Return (x - mean) / sqrt(variance + epsilon) * scale + bias, with mean and variance over `dims`.
+
+    It is computed in at least f32.
 
     Args:
-        scale, bias: broadcast with x; without a scale, the bias is added to the normalized tensor.
-        centered: if False, no mean is subtracted, and the variance is the mean of the squares.
+        scale, bias: operands that broadcast with x; without a scale, the bias is added to the normalized tensor.
+        centered: if False, no mean is subtracted, and the mean of the squares replaces the variance.
 
     Raises:
         ProgramError: a normalized dim has size 0, or an operand does not broadcast with x.
@@ -62,10 +64,11 @@ def normalized(x: Tensor, dims: Sequence[int], epsilon: float, scale: Operand = 
 
 
 def normalized_gradient(gradient: Tensor, x: Tensor, dims: Sequence[int], mean: Tensor | None, factor: Tensor, scale: Operand = None) -> Tensor:  # fmt: skip
-    """Return the gradient of the operand `x` of `normalized`, from the gradient of its result.
+    """Return the gradient of a loss with respect to the operand `x` of `normalized`.
 
     Args:
-        mean, factor: the statistics of `Normalized`, in any shape that broadcasts with x.
+        gradient: the gradient with respect to the result of `normalized`.
+        mean, factor: the statistics from `Normalized`, in any shape that broadcasts with x.
     """
     names = tuple(letters(x.ndim))
     rows = tuple(name for d, name in enumerate(names) if d not in dims)
@@ -79,7 +82,10 @@ def normalized_gradient(gradient: Tensor, x: Tensor, dims: Sequence[int], mean: 
 
 
 def _beside(operand: Tensor, x: Tensor, names: Names) -> tuple[Tensor, Names]:
-    """Drop the dims of size 1 of an operand that broadcasts with x. Return it and the factor names of its dims."""
+    """Drop the dims of size 1 of an operand that broadcasts with x.
+
+    Returns the operand, and the factor names of its dims: the entries of `names` for the same dims of x.
+    """
     first = x.ndim - operand.ndim
     sizes = {first + d: size for d, size in enumerate(operand.shape) if size != 1}
     if first < 0 or any(x.shape[d] != size for d, size in sizes.items()):

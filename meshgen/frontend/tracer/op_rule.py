@@ -1,4 +1,4 @@
-"""Custom operations: a traced body with a sharding rule in factor notation."""
+"""Custom operations: a Python function that is traced, with a sharding rule in factor notation."""
 
 from __future__ import annotations
 
@@ -16,16 +16,18 @@ from meshgen.ops.rules.rule import rule
 from meshgen.ops.user_ops import USER_OPS
 from meshgen.spec import Sharding
 
-Words = list[list[str]]  # for each tensor, the loop of each dim
+Words = list[list[str]]  # For each tensor, the name of the loop of each dim.
 
 
 def op_rule(notation: str, *, name: str | None = None) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Decorate a function as a custom operation with a sharding rule such as `"b d, d f -> b f"`.
 
-    The body is traced in place, so it computes the same result under any sharding. Each call checks the rule against
-    the shapes. `sharding_option=` gives mesh axes per loop: the loops of the results first, then the remaining loops of
-    the operands. It becomes annotations of the operands, for this use only, and of the results. In MLIR text,
-    `stablehlo.custom_call @NAME` then calls the function; NAME is `name` or the function's name.
+    A call traces the function in place, so the result is the same under any sharding. Each call checks the rule against
+    the
+    shapes. Calls accept `sharding_option=`, the mesh axes per loop: first the loops of the results, then the remaining
+    loops of the operands. The option becomes annotations of the operands, for this use only, and of the results.
+
+    In MLIR text, `stablehlo.custom_call @NAME` then calls the function; NAME is `name` or the function's name.
 
     Raises:
         ProgramError: MG0104 at the caller's line, the shapes or the option do not fit the rule.
@@ -53,7 +55,7 @@ def op_rule(notation: str, *, name: str | None = None) -> Callable[[Callable[...
 
 
 def _traced(operation: Callable[..., Any], types: Sequence[TensorType]) -> Graph:
-    """Return the body of an operation over operands of these types."""
+    """Return the graph of the operation, traced for operands of these types."""
     return trace(operation, list(types)).module.graph
 
 
@@ -62,7 +64,7 @@ def _words(side: str) -> Words:
 
 
 def _axes(option: Option, words: Words) -> dict[str, tuple[str, ...]]:
-    """Return the mesh axes of each loop."""
+    """Map each loop to its mesh axes in the sharding option `option`."""
     loops = list(dict.fromkeys(word for dims in words for word in dims))
     return dict(zip(loops, loop_axes(option, len(loops)), strict=True))
 
@@ -70,7 +72,10 @@ def _axes(option: Option, words: Words) -> dict[str, tuple[str, ...]]:
 def _annotated(
     tensors: Sequence[Tensor], words: Words, axes: Mapping[str, tuple[str, ...]] | None, as_result: bool
 ) -> list[Tensor]:
-    """Annotate the tensors with the mesh axes of their loops. Leaves a wrong rank to the rule's own check."""
+    """Annotate each tensor with the mesh axes of its loops.
+
+    Returns tensors of a wrong rank unchanged; the rule rejects them.
+    """
     if axes is None or [x.ndim for x in tensors] != [len(dims) for dims in words]:
         return list(tensors)
     pairs = zip(tensors, words, strict=True)

@@ -1,4 +1,4 @@
-"""Conversion of operands to a common dtype and shape: promotion, broadcasting, axes."""
+"""Conversion of operands to a common dtype and shape: type promotion, broadcasting, checks of axes."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from meshgen.ir.graph import DTYPES, TensorType, dtype_name, is_complex, is_floa
 
 def emit(op: str, operands: Sequence[Tensor], result: TensorType, attrs: Mapping[str, Any] | None = None, *,
          option: tuple[tuple[str, ...], ...] | None = None) -> Tensor:  # fmt: skip
-    """Append a node with one result, at the user's line.
+    """Append an op with one result to the graph, located at the user's line.
 
-    `option` has the mesh axes of each loop of the node.
+    `option` has the mesh axes per loop of the op.
     """
     node = current().graph.add(op, [_own(t).value for t in operands], [result], attrs, loc=user_location())
     node.option = option
@@ -29,15 +29,15 @@ def emit(op: str, operands: Sequence[Tensor], result: TensorType, attrs: Mapping
 
 
 def emit_all(op: str, operands: Sequence[Tensor], results: Sequence[TensorType], attrs: Mapping[str, Any]) -> list[Tensor]:  # fmt: skip
-    """Append a node with several results, at the user's line."""
+    """Append an op with several results to the graph, located at the user's line."""
     node = current().graph.add(op, [_own(t).value for t in operands], list(results), attrs, loc=user_location())
     return [Tensor(value) for value in node.results]
 
 
 def tensor(x: Operand, dtype: str | None = None) -> Tensor:
-    """Convert an operand to a tensor.
+    """Convert an operand to a tensor. Without `dtype`, a Python number becomes a weak tensor of f32, i32, i1 or c64.
 
-    A Python number becomes a weak tensor of f32, i32, i1 or c64, unless `dtype` is given.
+    `is_weak` describes weak tensors.
     """
     if isinstance(x, Tensor):
         return _own(x) if dtype is None else Tensor(convert(_own(x), dtype).value)
@@ -49,7 +49,7 @@ def tensor(x: Operand, dtype: str | None = None) -> Tensor:
 
 
 def _own(x: Tensor) -> Tensor:
-    """Return the tensor. Raises ProgramError MG0104 if it does not belong to the function that is being traced."""
+    """Return the tensor. Raises ProgramError MG0104 if it does not belong to the function under construction."""
     if not current().has(x.origin):
         refuse(
             f"{x} belongs to another traced function, or to a call of it that has ended",
@@ -59,7 +59,7 @@ def _own(x: Tensor) -> Tensor:
 
 
 def sizes_of(shape: int | Sequence[int]) -> tuple[int, ...]:
-    """Return a user's shape as a tuple. Raises ProgramError for sizes that are not non-negative integers."""
+    """Return a user's shape as a tuple. Raises ProgramError for negative sizes and values that are not integers."""
     sizes = [shape] if isinstance(shape, (int, float)) else list(shape)
     if any(isinstance(size, Tensor) or not isinstance(size, Integral) or size < 0 for size in sizes):
         refuse(f"{shape} is not a shape", "sizes are non-negative integers, known while the function is traced")
@@ -67,11 +67,11 @@ def sizes_of(shape: int | Sequence[int]) -> tuple[int, ...]:
 
 
 def scalar(x: complex, dtype: str) -> Tensor:
-    """Return a 0-d constant; equal constants of a trace share a node."""
+    """Return a 0-d constant. A trace contains equal constants only once."""
     table, key = (
         current().constants,
         (dtype, x, _signs(x)),
-    )  # not through a float, which cannot represent large integers
+    )  # An integer is not converted to float first, because a float cannot represent large integers.
     if key not in table:
         try:
             value = np.array(x, DTYPES[dtype])
@@ -82,21 +82,25 @@ def scalar(x: complex, dtype: str) -> Tensor:
 
 
 def _signs(x: complex) -> tuple[float, ...]:
-    """Return the signs of the parts, because -0.0 and 0.0 are equal but different constants."""
+    """Return the signs of the real and imaginary parts.
+
+    They tell the constants -0.0 and 0.0 apart, which compare equal.
+    """
     parts = (x.real, x.imag) if isinstance(x, complex) else (x,) if isinstance(x, float) else ()
     return tuple(math.copysign(1, part) for part in parts)
 
 
 def convert(x: Tensor, dtype: str) -> Tensor:
-    """Convert the tensor to another dtype. Returns the tensor unchanged if the dtype is equal."""
+    """Return the tensor, converted to `dtype` unless it already has that dtype."""
     return x if x.type.dtype == dtype else emit("convert", [x], TensorType(x.shape, dtype))
 
 
 def is_weak(x: Operand) -> bool:
-    """Whether an operand adopts the dtype of the other operands.
+    """Whether an operand adopts the dtype of the other operands of an operation.
 
-    Python numbers, NumPy's float64 and complex128 scalars, and tensors computed only from weak operands are weak. As in
-    JAX, `np.sqrt(8)` is weak, because NumPy makes every Python number float64.
+    Weak operands are Python numbers, NumPy's float64 and complex128 scalars, and tensors computed only from weak
+    operands.
+    As in JAX, `np.sqrt(8)` is weak, because NumPy makes every Python number float64.
     """
     if isinstance(x, Tensor):
         return x.weak
@@ -131,9 +135,9 @@ def _category(dtype: str) -> int:
 
 
 def promote(*operands: Operand) -> str:
-    """Return the common dtype: the widest of the highest category (bool, integer, float, complex).
+    """Return the common dtype: the widest dtype of the highest category (bool, integer, float, complex).
 
-    Weak operands can only raise the category.
+    Weak operands can raise the category, but do not count for the width.
     """
     strong = [_strong_dtype(x) for x in operands if not is_weak(x)]
     weak = [_weak_dtype(x) for x in operands if is_weak(x)]
@@ -151,7 +155,7 @@ def _complex_of(dtype: str) -> str:
 
 
 def _warn_of_wide_arrays(operands: Sequence[Operand], result: str) -> None:
-    """Warn at the user's line if an array of f64 promotes a tensor of a narrower float dtype."""
+    """Warn at the user's line if an f64 array makes the result f64 although a tensor has a narrower float dtype."""
     if result not in ("f64", "c128"):
         return
     narrow_types = [
@@ -171,7 +175,7 @@ def _warn_of_wide_arrays(operands: Sequence[Operand], result: str) -> None:
 def _wider(left: str, right: str) -> str:
     """Return the common dtype of two dtypes of one category.
 
-    Two float dtypes of which neither can represent the other have the common dtype f32.
+    It is f32 for two float dtypes if neither contains the other.
     """
     try:
         return dtype_name(np.promote_types(DTYPES[left], DTYPES[right]))
@@ -193,7 +197,10 @@ def broadcast(x: Tensor, shape: Sequence[int]) -> Tensor:
 
 
 def common_shape(*tensors: Tensor) -> tuple[int, ...]:
-    """Return the shape to which all tensors broadcast. Raises ProgramError MG0104 with all shapes if there is none."""
+    """Return the shape to which all tensors broadcast.
+
+    If they do not broadcast, raises ProgramError MG0104 with all shapes.
+    """
     try:
         return np.broadcast_shapes(*(t.shape for t in tensors))
     except ValueError:
@@ -213,14 +220,17 @@ def aligned(*operands: Operand, dtype: str | None = None) -> list[Tensor]:
 
 
 def axis_of(axis: int, rank: int) -> int:
-    """Return a non-negative dim. Raises ProgramError if `axis` is out of range."""
+    """Return a dim counted from the front. Raises ProgramError if `axis` is out of range."""
     if not isinstance(cast("Any", axis), Integral) or not -rank <= axis < rank:
         refuse(f"axis {axis} is out of range for a tensor of rank {rank}")
     return int(axis) % rank
 
 
 def axes_of(axis: int | Sequence[int] | None, rank: int) -> tuple[int, ...]:
-    """Return non-negative dims in ascending order; None means all. Raises ProgramError for a repeated dim."""
+    """Return dims counted from the front, in ascending order; None means all dims.
+
+    Raises ProgramError for a repeated dim.
+    """
     if axis is None:
         return tuple(range(rank))
     axis_list: list[Any] = [axis] if isinstance(axis, Integral) else list(cast("Sequence[int]", axis))
@@ -231,7 +241,7 @@ def axes_of(axis: int | Sequence[int] | None, rank: int) -> tuple[int, ...]:
 
 
 def dtype_of(dtype: Any) -> str:
-    """Return the IR's name of a dtype given as `f32`, `float32`, a NumPy dtype or a scalar class."""
+    """Return the IR's name of a dtype. `dtype` is `f32`, `float32`, a NumPy dtype or a scalar class."""
     if isinstance(dtype, str) and dtype in DTYPES:
         return dtype
     try:

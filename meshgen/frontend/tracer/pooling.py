@@ -1,4 +1,4 @@
-"""Pooling windows over the last dims of images [..., rows, ...], with the parameters of PyTorch and ONNX."""
+"""Pooling over the last dims of images [..., rows, ...], with the window parameters of PyTorch and ONNX."""
 
 from __future__ import annotations
 
@@ -18,15 +18,16 @@ Array = np.ndarray[Any, Any]
 
 @dataclass
 class Windows:
-    """The pooling windows along one dim of an image.
+    """The pooling windows along one dim of an image. A row is an index along this dim.
 
     Attributes:
         rows: the size of the dim.
-        size: elements of a window.
+        size: the number of elements of a window.
         step, apart: the stride between windows, and the dilation, in rows.
-        before, behind: rows of padding on both sides of the image.
-        is_ceil: whether the last window may extend beyond the padding, if it starts inside the image or the padding
-            before.
+        before, behind: the number of padding rows before and after the image.
+        is_ceil: whether the last window may extend beyond the padding, if its start is in the image or in the padding
+        before
+            the image.
         count: the number of windows.
     """
 
@@ -41,7 +42,7 @@ class Windows:
 
     def __post_init__(self) -> None:
         padded_rows = self.rows + self.before + self.behind
-        if self.is_ceil:  # Only the start of a window that is larger than the image contains rows of it.
+        if self.is_ceil:  # Limit the size: a larger window has no rows of the image other than at its start.
             self.size = min(self.size, (padded_rows - 1) // self.apart + 1)
         last_start = padded_rows - self.span
         self.count = max(0, last_start // self.step + 1)
@@ -55,18 +56,21 @@ class Windows:
 
     @property
     def after(self) -> int:
-        """Return the rows to add behind the image to complete the last window.
+        """Return the number of rows to add after the image to complete the last window.
 
-        The number is negative if rows at the end are in no window.
+        The number is negative if the last rows of the image are in no window.
         """
         return (self.count - 1) * self.step + self.span - self.rows - self.before
 
     def places(self) -> Array:
-        """Return the row of each element of each window, [windows, size]; rows in the padding are out of bounds."""
+        """Return the row of each element of each window, [windows, size].
+
+        Rows in the padding are negative or too large.
+        """
         return np.arange(self.count)[:, None] * self.step - self.before + np.arange(self.size) * self.apart
 
     def divisors(self, counts_padding: bool) -> Array:
-        """Return the number of elements in the mean of each window, [windows]."""
+        """Return the number by which the sum of each window is divided in a mean, [windows]."""
         first, last = (-self.before, self.rows + self.behind) if counts_padding else (0, self.rows)
         begins = np.arange(self.count) * self.step - self.before
 
@@ -78,7 +82,7 @@ class Windows:
 
 
 def over_windows(kind: str, x: Tensor, dims: Sequence[Windows]) -> Tensor:
-    """Reduce each window of x by `add` or `maximum`."""
+    """Reduce each window of the last dims of x; `kind` is `add` or `maximum`."""
     combine = elementwise.maximum if kind == "maximum" else elementwise.add
     neutral = extreme("maximum", x.type.dtype) if kind == "maximum" else 0
     batch_dims = x.ndim - len(dims)

@@ -1,9 +1,10 @@
-"""Traced random numbers, `mg.random`: the same bits as `jax.random` with its default generator, under any sharding
+"""Traced random numbers, `mg.random`. They equal those of `jax.random` with its default generator, under any sharding.
 
     key = mg.random.key(0); k1, k2 = mg.random.split(key); x = mg.random.normal(k1, (8, 16))
 
-A key is ui32[2]; an argument of that type also accepts `jax.random.key(0)`. The bits of an element depend only on the
-key and the element's index (threefry over a 64-bit counter), so devices generate their tiles without communication.
+A key is a ui32[2] tensor; an argument of that type also accepts `jax.random.key(0)`. The bits of an element depend only
+on the key and the element's index (threefry over a 64-bit counter), so devices generate their tiles without
+communication.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ def _random_words(key: Operand, shape: Sequence[int]) -> tuple[Tensor, Tensor]:
 
 
 def counters(shape: Sequence[int], dtype: str) -> tuple[Tensor, Tensor]:
-    """Return the high and low words of the elements' row-major indices, computed in `dtype`."""
+    """Return the high and the low 32 bits of each element's row-major index, computed in `dtype`."""
     number = tensor(0, dtype)
     for dim, size in enumerate(shape):
         number = number * size + iota(shape, dim, dtype)
@@ -59,7 +60,7 @@ def counters(shape: Sequence[int], dtype: str) -> tuple[Tensor, Tensor]:
 
 @named("random.split")
 def split(key: Operand, num: Shape = 2) -> Tensor:
-    """Derive `num` new keys, stacked along the first dims; the old key must not be used again."""
+    """Derive `num` new keys, stacked along the first dims. The old key must not be used again."""
     return stack(_broadcast(_random_words(key, sizes_of(num)), sizes_of(num)), -1)
 
 
@@ -69,14 +70,14 @@ def _broadcast(words: tuple[Tensor, Tensor], shape: Sequence[int]) -> list[Tenso
 
 @named("random.fold_in")
 def fold_in(key: Operand, number: Operand) -> Tensor:
-    """Derive a new key from a key and a number, such as a step count."""
+    """Derive a new key from a key and an integer `number`, such as a step count."""
     low = tensor(int(number) & 0xFFFFFFFF, "ui32") if not isinstance(number, Tensor) else convert(number, "ui32")
     return stack(list(threefry(_key_words(key), (tensor(0, "ui32"), low))))
 
 
 @named("random.bits")
 def bits(key: Operand, shape: Shape = (), dtype: Any = "ui32") -> Tensor:
-    """Return random bits as an unsigned dtype."""
+    """Return random bits as elements of an unsigned integer dtype."""
     kind, sizes = dtype_of(dtype), sizes_of(shape)
     if kind not in ("ui8", "ui16", "ui32", "ui64"):
         refuse(f"random bits are ui8, ui16, ui32 or ui64, not {kind}")
@@ -95,7 +96,7 @@ def uniform(key: Operand, shape: Shape = (), dtype: Any = "f32", minval: Operand
     random_bits = 8 if mantissa < 8 else width
     word = f"ui{width}"
     one = int(np.ones((), DTYPES[kind]).view(f"u{width // 8}"))
-    # the bit pattern of a number in [1, 2)
+    # The bits of a float in [1, 2): exponent 0 and a random mantissa.
     pattern = convert(bits(key, shape, f"ui{random_bits}"), word) >> (random_bits - mantissa) | one
     numbers = emit("bitcast_convert", [pattern], TensorType(pattern.shape, kind)) - 1
     return maximum(low, numbers * (high - low) + low)
@@ -111,7 +112,7 @@ def normal(key: Operand, shape: Shape = (), dtype: Any = "f32") -> Tensor:
 
 @named("random.truncated_normal")
 def truncated_normal(key: Operand, lower: Operand, upper: Operand, shape: Shape | None = None, dtype: Any = "f32") -> Tensor:  # fmt: skip
-    """Return random numbers of the standard normal distribution between two bounds."""
+    """Return random numbers of the standard normal distribution, conditioned to be between `lower` and `upper`."""
     kind = dtype_of(dtype)
     low, high = tensor(lower, kind), tensor(upper, kind)
     sizes = np.broadcast_shapes(low.shape, high.shape) if shape is None else shape
@@ -160,7 +161,7 @@ def gumbel(key: Operand, shape: Shape = (), dtype: Any = "f32") -> Tensor:
 
 @named("random.categorical")
 def categorical(key: Operand, logits: Operand, axis: int = -1, shape: Shape | None = None) -> Tensor:
-    """Return random class indices along a dim as i32, with probabilities softmax(logits)."""
+    """Return random class indices as i32. `logits` has the logarithms of the class probabilities along `axis`."""
     logits = as_float(logits)
     dim = axis_of(axis, logits.ndim)
     batch = tuple(np.delete(logits.shape, dim))

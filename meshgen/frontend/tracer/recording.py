@@ -1,8 +1,8 @@
-"""The trace that records a function, user locations, and the table of operations.
+"""The trace that records a function, the user's source locations, and the table of operations.
 
 A traced function runs once, as ordinary Python, on `Tensor`s. Each operation appends nodes to the graph of the current
-trace, located at the user's line. The operations register themselves in `OPS`, where operators and methods of `Tensor`
-look them up without an import cycle.
+trace, located at the user's line. The operations register themselves in `OPS`; operators and methods of `Tensor` look
+them up there, which avoids an import cycle.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def traced(function: _Function) -> _Function:
-    """Register an operation under its name, without a trailing underscore."""
+    """Register a function as an operation, under the function's name without a trailing underscore."""
     OPS[function.__name__.rstrip("_")] = function
     return function
 
 
 def named(*names: str) -> Callable[[_Function], _Function]:
-    """Return a decorator that registers an operation under these names, which may include a namespace: `linalg.qr`."""
+    """Return a decorator that registers a function as an operation under these names, which may be dotted: `linalg.qr`."""
 
     def register(function: _Function) -> _Function:
         OPS.update(dict.fromkeys(names, function))
@@ -41,14 +41,15 @@ def named(*names: str) -> Callable[[_Function], _Function]:
 
 @dataclass
 class Trace:
-    """The graph under construction, and the known mesh or meshes of the program.
+    """A graph under construction, and the mesh or meshes of the program if they are already known.
 
     Attributes:
         constants: the scalar constants of the graph, by dtype, value and signs.
-        manual: the axes over which the graph is per-device code, in a function passed to `mg.manual`.
-        around: the enclosing trace, which contains the region or the call of `mg.manual`.
+        manual: the mesh axes over which the graph is per-device code (see `mg.manual`); empty outside.
+        around: the enclosing trace, if this one records a region or the function of `mg.manual`.
         warnings: diagnostics for the author of the program.
-        at: the location of recorded nodes if a file provides locations; else nodes are at the running Python line.
+        at: the location of new nodes if a file provides it. If it is None, nodes are located at the running Python
+        line.
     """
 
     graph: Graph
@@ -61,11 +62,11 @@ class Trace:
     at: Location | None = None
 
     def has(self, other: Trace | None) -> bool:
-        """Whether tensors of `other` may be used in this trace, because `other` is this trace or encloses it."""
+        """Whether tensors of the trace `other` may be used here, because `other` is this trace or encloses it."""
         return other is self or (self.around is not None and self.around.has(other))
 
     def warn(self, warning: Diagnostic) -> None:
-        """Add a warning to the outermost trace, once."""
+        """Record a warning in the outermost trace, unless that trace has it already."""
         if self.around is not None:
             self.around.warn(warning)
         elif warning not in self.warnings:
@@ -93,7 +94,7 @@ def user_location() -> Location | None:
     """Return the location of the current trace, or the innermost running line outside of meshgen and NumPy."""
     if (trace := CURRENT.get()) is not None and trace.at is not None:
         return trace.at
-    # CPython's public functions for this are slower
+    # CPython's public functions for frames are slower.
     frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
     while frame and frame.f_code.co_filename.startswith(INSIDE):
         frame = frame.f_back
@@ -101,10 +102,10 @@ def user_location() -> Location | None:
 
 
 class MissingNameError(ProgramError, AttributeError):
-    """An unknown meshgen name. It is also an AttributeError, for `hasattr` and for `getattr` with a default."""
+    """Error for an unknown name `mg.NAME`. It is also an AttributeError, as `hasattr` and `getattr` require."""
 
 
-# Names that JAX users try first, and their replacements.
+# Names that users know from JAX, with hints about what to use instead.
 _ELSEWHERE = {
     "grad": "take gradients in JAX: mg.from_jax(jax.grad(f)) is a function of traced tensors",
     "value_and_grad": "take gradients in JAX: mg.from_jax(jax.value_and_grad(f)) is a function of traced tensors",
@@ -114,7 +115,10 @@ _ELSEWHERE = {
 
 
 def missing(name: str, place: str, known: Iterable[str]) -> MissingNameError:
-    """Return the error for an unknown name, with similar names; `place` is the prefix before the name: `mg.`."""
+    """Return the error for an unknown name, with suggestions from `known`.
+
+    `place` is the prefix of the name, such as `mg.`.
+    """
     similar = nearest_names(name, [candidate for candidate in known if not candidate.startswith("_")], 3, 0.7)
     suggestions = " or ".join(f"{place}{candidate}" for candidate in similar)
     hint = _ELSEWHERE.get(name) or (
@@ -124,5 +128,5 @@ def missing(name: str, place: str, known: Iterable[str]) -> MissingNameError:
 
 
 def refuse(message: str, hint: str = "", code: str = "MG0104") -> NoReturn:
-    """Raise a ProgramError at the user's line."""
+    """Raise a ProgramError with this message, located at the user's line."""
     raise ProgramError(Diagnostic(code, message, user_location(), hint=hint))

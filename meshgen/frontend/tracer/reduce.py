@@ -1,4 +1,4 @@
-"""Traced reductions: sums, extremes, means, variances, norms, log-sum-exp
+"""Traced reductions: sums, maxima and minima, means, variances, log-sum-exp.
 
 Sums of bf16 and f16 elements are accumulated in f32 and rounded once.
 """
@@ -49,9 +49,9 @@ def widened(x: Operand) -> Tensor:
 
 
 def _accumulated(kind: str, neutral: int, x: Operand, axis: Axis, keepdims: bool, dtype: Any, mask: Operand | None) -> Tensor:  # fmt: skip
-    """Return a sum or product, by default in NumPy's result dtype.
+    """Return a sum or product over dims, by default in NumPy's result dtype.
 
-    Integers and booleans accumulate in 64 bits. bf16 and f16 accumulate in f32 and are rounded once.
+    Integers and booleans are accumulated in 64 bits. bf16 and f16 are accumulated in f32 and rounded once.
     """
     x = _masked_elements(tensor(x), mask, neutral)
     result = dtype_of(dtype) if dtype is not None else whole(x.type.dtype)
@@ -60,12 +60,12 @@ def _accumulated(kind: str, neutral: int, x: Operand, axis: Axis, keepdims: bool
 
 
 def _masked_elements(x: Tensor, mask: Operand | None, neutral: float) -> Tensor:
-    """Replace elements where the mask is False by the neutral element."""
+    """Return `x` with the neutral element of a reduction where `mask` is False."""
     return x if mask is None else where(mask, x, scalar(neutral, x.type.dtype))
 
 
 def whole(dtype: str) -> str:
-    """Return the dtype of sums, which has 64 bits for integers and booleans."""
+    """Return the dtype of a sum of elements of `dtype`: 64 bits wide for integers and booleans, else `dtype`."""
     return dtype if is_inexact(dtype) else "ui64" if dtype.startswith("u") else "i64"
 
 
@@ -85,7 +85,7 @@ def prod(x: Operand, axis: Axis = None, keepdims: bool = False, *, dtype: Any = 
 def max_(x: Operand, axis: Axis = None, keepdims: bool = False, *, initial: float | None = None, where: Operand | None = None) -> Tensor:  # fmt: skip
     """Return the largest element over dims (None: all), or `initial` if that is larger.
 
-    If the mask `where` excludes all elements, the result is `initial`, or the smallest value of the dtype.
+    If the mask `where` excludes all elements, the result is `initial`, or by default the smallest value of the dtype.
     """
     return _extremes("maximum", x, axis, keepdims, initial, where)
 
@@ -94,7 +94,7 @@ def max_(x: Operand, axis: Axis = None, keepdims: bool = False, *, initial: floa
 def min_(x: Operand, axis: Axis = None, keepdims: bool = False, *, initial: float | None = None, where: Operand | None = None) -> Tensor:  # fmt: skip
     """Return the smallest element over dims (None: all), or `initial` if that is smaller.
 
-    If the mask `where` excludes all elements, the result is `initial`, or the largest value of the dtype.
+    If the mask `where` excludes all elements, the result is `initial`, or by default the largest value of the dtype.
     """
     return _extremes("minimum", x, axis, keepdims, initial, where)
 
@@ -107,7 +107,7 @@ def _extremes(kind: str, x: Operand, axis: Axis, keepdims: bool, initial: float 
 
 
 def extreme(kind: str, dtype: str) -> float:
-    """Return the neutral element of a maximum or minimum, which is finite for float dtypes without infinities."""
+    """Return the neutral element of the reduction `kind` (maximum or minimum): an infinity if the dtype has one."""
     refuse_complex_order(dtype)
     neutral_element = neutral(kind, dtype)
     return float(neutral_element) if is_float(dtype) else int(neutral_element)
@@ -133,14 +133,14 @@ def count_nonzero(x: Operand, axis: Axis = None, keepdims: bool = False) -> Tens
 
 @traced
 def mean(x: Operand, axis: Axis = None, keepdims: bool = False, *, dtype: Any = None, where: Operand | None = None) -> Tensor:  # fmt: skip
-    """Average over dims (None: all); integers become f32. Raises ProgramError for a dim of size 0."""
+    """Return the mean over dims (None: all); integers become f32. Raises ProgramError for a dim of size 0."""
     x = as_float(x) if dtype is None else tensor(x, dtype_of(dtype))
     total = _reduce("add", widened(_masked_elements(x, where, 0)), 0, axis, keepdims)
     return convert(total / _count(x, axis, keepdims, where), x.type.dtype)
 
 
 def _count(x: Tensor, axis: Axis, keepdims: bool, mask: Operand | None) -> Operand:
-    """Return the number of averaged elements: a Python number, or with a mask a tensor of counts."""
+    """Return the number of elements in each mean: a Python number, or with a mask, a tensor."""
     if mask is not None:
         return convert(_reduce("add", convert(broadcast(truth(mask), x.shape), "f32"), 0, axis, keepdims), "f32")
     count = math.prod(x.shape[d] for d in axes_of(axis, x.ndim))
@@ -151,7 +151,10 @@ def _count(x: Tensor, axis: Axis, keepdims: bool, mask: Operand | None) -> Opera
 
 @traced
 def var(x: Operand, axis: Axis = None, keepdims: bool = False, *, correction: float = 0, ddof: float | None = None, where: Operand | None = None) -> Tensor:  # fmt: skip
-    """Return the variance: the sum of squared distances from the mean, divided by count - `correction` (or - `ddof`)."""
+    """Return the variance: the sum of squared differences from the mean, divided by (element count - `correction`).
+
+    `ddof` is another name of `correction`.
+    """
     x = no_complex(as_float(x))
     wide = widened(x)
     centered = wide - mean(wide, axis, True, where=where)
@@ -162,7 +165,7 @@ def var(x: Operand, axis: Axis = None, keepdims: bool = False, *, correction: fl
 
 @traced
 def std(x: Operand, axis: Axis = None, keepdims: bool = False, *, correction: float = 0, ddof: float | None = None, where: Operand | None = None) -> Tensor:  # fmt: skip
-    """Return the square root of the variance."""
+    """Return the standard deviation, the square root of `var`."""
     return sqrt(var(x, axis, keepdims, correction=correction, ddof=ddof, where=where))
 
 

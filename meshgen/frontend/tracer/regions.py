@@ -1,4 +1,4 @@
-"""Trace functions into the regions of loops, branches, reductions, sorts and scatters."""
+"""Trace functions into regions: bodies of loops, branches, reductions, sorts and scatters."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def recording(trace: Trace) -> Generator[None]:
 
 
 def region(types: Sequence[TensorType]) -> tuple[Trace, list[Tensor]]:
-    """Return a trace for a region inside the current trace, and the inputs of the region."""
+    """Return a trace for a region inside the current trace, and the region's inputs, which have the types `types`."""
     outer = current()
     graph = Graph("body", [Value(kind, loc=user_location()) for kind in types])
     trace = replace(outer, graph=graph, constants={}, around=outer)
@@ -34,7 +34,7 @@ def region(types: Sequence[TensorType]) -> tuple[Trace, list[Tensor]]:
 
 
 def body(function: Callable[..., Any], *types: TensorType) -> Graph:
-    """Trace a function of scalars into a region; the function returns a tensor or several."""
+    """Trace a function of tensors of the types `types` into a region. The function returns a tensor or several."""
     trace, inputs = region(types)
     with recording(trace):
         returned = function(*inputs)
@@ -46,7 +46,7 @@ def body(function: Callable[..., Any], *types: TensorType) -> Graph:
 
 def emit_regions(op: str, operands: Sequence[Tensor], results: Sequence[TensorType], regions: Sequence[Graph],
                  attrs: Mapping[str, Any] | None = None) -> list[Tensor]:  # fmt: skip
-    """Append a node with regions that capture no values. Returns its results."""
+    """Append an op whose regions capture no values to the graph. Returns the results of the op."""
     loc = user_location()
     values = [Value(kind, loc=loc) for kind in results]
     operands = [tensor(operand) for operand in operands]
@@ -57,7 +57,7 @@ def emit_regions(op: str, operands: Sequence[Tensor], results: Sequence[TensorTy
 
 
 def closed(op: str, regions: Sequence[Graph]) -> tuple[list[Graph], list[Tensor]]:
-    """Turn values that the regions capture into inputs, the same for all regions.
+    """Turn the values that `regions` capture into inputs. All regions get the same inputs, in the same order.
 
     Returns the regions, and the captured tensors in the order of these inputs.
     """

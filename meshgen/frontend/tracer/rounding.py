@@ -1,4 +1,4 @@
-"""Traced rounding, floor division and remainders, signs, and related functions of two numbers"""
+"""Traced rounding, floor division, remainders, and related functions of two operands."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def trunc(x: Operand) -> Tensor:
 
 @named("round", "rint", "around")
 def round_(x: Operand, decimals: int = 0) -> Tensor:
-    """Round to a number of decimals, ties to even; complex numbers are rounded by parts."""
+    """Round to a number of decimals, ties to even. The parts of complex numbers are rounded separately."""
     x = tensor(x)
     if x.type.dtype.startswith("c"):
         return emit("complex", [round_(x.real, decimals), round_(x.imag, decimals)], x.type)
@@ -62,7 +62,7 @@ def _rounded(op: str, x: Operand) -> Tensor:
 
 @named("divmod")
 def divmod_(x: Operand, y: Operand) -> tuple[Tensor, Tensor]:
-    """Return floor_divide(x, y) and remainder(x, y)."""
+    """Return the pair (floor_divide(x, y), remainder(x, y))."""
     left, right = aligned(bool_as_i8(x), bool_as_i8(y))
     refuse_complex_order(left.type.dtype)
     truncated_remainder = binary("remainder", left, right)
@@ -74,7 +74,7 @@ def divmod_(x: Operand, y: Operand) -> tuple[Tensor, Tensor]:
         return binary("divide", left, right) - signs_differ, floor_remainder
     ratio = left / right
     quotient = round_((left - truncated_remainder) / right) - signs_differ
-    # A zero quotient has the sign of the ratio, and a zero remainder the sign of y.
+    # A zero quotient gets the sign of x / y, and a zero remainder the sign of y.
     quotient = where(quotient == 0, ratio * 0, quotient)
     return where(right == 0, ratio, quotient), where(
         truncated_remainder == 0, where(right < 0, tensor(-0.0, right.type.dtype), 0.0), floor_remainder
@@ -83,13 +83,13 @@ def divmod_(x: Operand, y: Operand) -> tuple[Tensor, Tensor]:
 
 @traced
 def floor_divide(x: Operand, y: Operand) -> Tensor:
-    """Return floor(x / y), as `x // y`."""
+    """Return floor(x / y): the operator `x // y`."""
     return divmod_(x, y)[0]
 
 
 @named("remainder", "mod")
 def remainder(x: Operand, y: Operand) -> Tensor:
-    """Return x - y * floor(x / y), which has the sign of y, as `x % y`."""
+    """Return x - y * floor(x / y), which has the sign of y: the operator `x % y`."""
     return divmod_(x, y)[1]
 
 
@@ -102,7 +102,7 @@ def fmod(x: Operand, y: Operand) -> Tensor:
 
 @traced
 def signbit(x: Operand) -> Tensor:
-    """Whether the sign bit is set, as it is for -0.0."""
+    """Whether x has the sign bit set. This holds for negative numbers and for -0.0."""
     x = tensor(x)
     if not is_float(x.type.dtype):
         return x < 0
@@ -119,14 +119,14 @@ def copysign(x: Operand, y: Operand) -> Tensor:
 
 @traced
 def nextafter(x: Operand, y: Operand) -> Tensor:
-    """Return the next representable number after x towards y."""
+    """Return the number next to x in the direction of y that the dtype can represent."""
     left, right = aligned(as_float(x), as_float(y))
     return emit("next_after", [left, right], left.type)
 
 
 @traced
 def hypot(x: Operand, y: Operand) -> Tensor:
-    """Return sqrt(x ** 2 + y ** 2), without overflow of the squares."""
+    """Return sqrt(x ** 2 + y ** 2). The squares do not overflow."""
     left, right = aligned(as_float(x), as_float(y))
     left, right = abs_(left), abs_(right)
     low, high = minimum(left, right), maximum(left, right)
@@ -140,7 +140,7 @@ def hypot(x: Operand, y: Operand) -> Tensor:
 def logaddexp(x: Operand, y: Operand) -> Tensor:
     """Return log(exp(x) + exp(y)), without overflow."""
     left, right = aligned(as_float(x), as_float(y))
-    difference = left - right  # NaN if both are the same infinity
+    difference = left - right  # The difference is NaN if x and y are the same infinity.
     return where(isnan(difference), left + right, maximum(left, right) + log1p(exp(-abs_(difference))))
 
 

@@ -1,4 +1,4 @@
-"""Image samples at dynamic coordinates, as `grid_sample` in PyTorch and ONNX, and their gradients."""
+"""Sampling of images at data-dependent coordinates, as `grid_sample` in PyTorch and ONNX, and its gradients."""
 
 from __future__ import annotations
 
@@ -23,12 +23,14 @@ from meshgen.frontend.tracer.tensor import Operand, Tensor
 
 @dataclass(frozen=True)
 class _Tap:
-    """A row that a sample reads along a dim; each tensor has shape [n, ...out].
+    """A row of the image that contributes to a sample, along one dim.
+
+    Each tensor has an element per sample, [n, ...out].
 
     Attributes:
         row: the index of the row, clamped to the image.
         weight: the weight of the row in the sample.
-        slope: the derivative of the weight with respect to the grid.
+        slope: the derivative of the weight with respect to the coordinate in the grid.
     """
 
     row: Tensor
@@ -37,12 +39,12 @@ class _Tap:
 
 
 def grid_samples(x: Tensor, grid: Tensor, mode: str, padding: str, align_corners: bool) -> Tensor:
-    """Return x [n, c, ...spatial], sampled at grid [n, ...out, dims], as [n, c, ...out].
+    """Return the image x [n, c, ...spatial], sampled at the coordinates grid [n, ...out, dims], as [n, c, ...out].
 
     Args:
         grid: coordinates from -1 to 1, in the reverse order of the spatial dims.
-        mode: nearest, linear or cubic.
-        padding: the values outside of the image: zeros, border or reflection.
+        mode: interpolation by nearest, linear or cubic.
+        padding: values outside of the image: zeros, border or reflection.
     """
     weighted_reads = [
         _sampled(x, [tap.row for tap in taps]) * _per_feature([tap.weight for tap in taps], x)
@@ -52,7 +54,7 @@ def grid_samples(x: Tensor, grid: Tensor, mode: str, padding: str, align_corners
 
 
 def grid_samples_gradient(grad: Tensor, x: Tensor, grid: Tensor, mode: str, padding: str, align_corners: bool) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """Return the gradients of the image and of the grid."""
+    """Return the gradients of `grid_samples` with respect to the image and the grid."""
     image = moveaxis(zeros(x.shape, x.type.dtype), 1, -1)
     batch = iota(grid.shape[:-1], 0, "i32")
     slopes_by_dim: list[list[Tensor]] = [[] for _ in x.shape[2:]]
@@ -68,12 +70,12 @@ def grid_samples_gradient(grad: Tensor, x: Tensor, grid: Tensor, mode: str, padd
 
 
 def _per_feature(weights: Sequence[Tensor], x: Tensor) -> Tensor:
-    """Return the product of weights [n, ...out] as [n, 1, ...out]."""
+    """Return the product of the tensors `weights` [n, ...out] as [n, 1, ...out], in the dtype of `x`."""
     return convert(expand_dims(reduce(multiply, weights), 1), x.type.dtype)
 
 
 def _taps_of_samples(x: Tensor, grid: Tensor, mode: str, padding: str, align_corners: bool) -> list[tuple[_Tap, ...]]:
-    """Return, for each element that a sample reads, a tap along each spatial dim."""
+    """Return the elements of the image that contribute to a sample, each as a tuple of one tap per spatial dim."""
     sizes = x.shape[2:]
     along = [_taps(grid[..., len(sizes) - 1 - d], size, mode, padding, align_corners) for d, size in enumerate(sizes)]
     return [*itertools.product(*along)]
@@ -82,7 +84,7 @@ def _taps_of_samples(x: Tensor, grid: Tensor, mode: str, padding: str, align_cor
 def _taps(grid: Tensor, size: int, mode: str, padding: str, align_corners: bool) -> list[_Tap]:
     coordinate = (grid + 1) / 2 * (size - 1) if align_corners else ((grid + 1) * size - 1) / 2
     coordinate, slope = (round_(coordinate) if mode == "nearest" else coordinate), tensor(((size - 1) if align_corners else size) / 2, grid.type.dtype)  # fmt: skip
-    if mode != "cubic":  # a cubic sample pads each row individually
+    if mode != "cubic":  # Each of the rows of a cubic sample is padded separately.
         coordinate, reflected_slope = _padded_coordinate(coordinate, size, align_corners, padding)
         slope = slope * reflected_slope
     taps: list[_Tap] = []
@@ -98,7 +100,10 @@ def _taps(grid: Tensor, size: int, mode: str, padding: str, align_corners: bool)
 
 
 def _padded_coordinate(coordinate: Tensor, size: int, align_corners: bool, padding: str) -> tuple[Tensor, Operand]:
-    """Return a coordinate clamped to the image or reflected at its border, and the derivative of that mapping."""
+    """Map coordinates outside of the image into it: clamp them (`border`) or reflect them at the border (`reflection`).
+
+    Returns the new coordinate and the derivative of the mapping. With padding `zeros`, coordinates do not change.
+    """
     if padding == "border":
         is_inside = logical_and(coordinate > 0, coordinate < size - 1)
         return clip(coordinate, 0, size - 1), convert(is_inside, coordinate.type.dtype)
@@ -117,7 +122,10 @@ def _reflected(coordinate: Tensor, size: int, align_corners: bool) -> tuple[Tens
 
 
 def _weights(coordinate: Tensor, mode: str) -> list[tuple[Tensor, Tensor, Tensor]]:
-    """Return the rows near a coordinate of one dim, as floats, with their weights and the weights' derivatives."""
+    """Return (row, weight, derivative of the weight) for each row that contributes to a sample at `coordinate`.
+
+    The rows are integers in a float dtype and may be outside of the image.
+    """
     one = tensor(1.0, coordinate.type.dtype)
     if mode == "nearest":
         return [(coordinate, one, 0 * one)]
@@ -129,17 +137,17 @@ def _weights(coordinate: Tensor, mode: str) -> list[tuple[Tensor, Tensor, Tensor
 
 
 def cubic_near(x: Any, a: float) -> Any:
-    """Return the cubic kernel at distances below 1 (Keys, IEEE TASSP 29(6), 1981), for arrays or tensors."""
+    """Return the cubic interpolation kernel at distances x <= 1 (Keys, IEEE TASSP 29(6), 1981), for arrays or tensors."""
     return (x * (a + 2) - (a + 3)) * x * x + 1
 
 
 def cubic_far(x: Any, a: float) -> Any:
-    """Return the cubic kernel at distances from 1 to 2; beyond 2 it is 0."""
+    """Return the cubic interpolation kernel at distances x from 1 to 2. Beyond 2, the kernel is 0."""
     return ((x * a - 5 * a) * x + 8 * a) * x - 4 * a
 
 
 def _cubic(distance: Tensor, near: bool, a: float = -0.75) -> tuple[Tensor, Tensor]:
-    """Return the weight of a row and its derivative, at a distance below 1 if `near`, else from 1 to 2."""
+    """Return the cubic kernel and its derivative at a signed `distance`, below 1 if `near` is set, else from 1 to 2."""
     x = abs_(distance)
     weight = cubic_near(x, a) if near else cubic_far(x, a)
     slope = (x * (3 * (a + 2)) - 2 * (a + 3)) * x if near else (x * (3 * a) - 10 * a) * x + 8 * a
@@ -147,6 +155,9 @@ def _cubic(distance: Tensor, near: bool, a: float = -0.75) -> tuple[Tensor, Tens
 
 
 def _sampled(x: Tensor, rows: Sequence[Tensor]) -> Tensor:
-    """Return x [n, c, ...spatial] at rows [n, ...out] of each spatial dim, as [n, c, ...out]."""
+    """Return the elements of x [n, c, ...spatial] at the indices `rows`, as [n, c, ...out].
+
+    `rows` has a tensor [n, ...out] for each spatial dim.
+    """
     batch = iota(rows[0].shape, 0, "i32")
     return moveaxis(getitem(x, (batch, slice(None), *rows)), -1, 1)

@@ -1,4 +1,4 @@
-"""Traced cumulative operations along a dim, and differences of neighbors"""
+"""Traced cumulative operations along a dim, and differences of neighboring elements."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ from meshgen.ir.graph import TensorType
 
 def windows(function: Callable[..., Any], x: Tensor, neutral: float, sizes: list[int], strides: list[int],
             low: list[int], high: list[int], dilations: list[int] | None = None, base: list[int] | None = None) -> Tensor:  # fmt: skip
-    """Reduce windows of x with a function of two elements.
+    """Emit a reduce_window: reduce each window of x with `function`, which combines two elements.
 
-    `low` and `high` neutral elements pad each dim. `base` is the distance of x's elements after dilation with neutral
-    elements.
+    Each dim is padded with `low` and `high` neutral elements. `base` has the base dilations: before the reduction, base
+    - 1
+    neutral elements are inserted between neighbors.
     """
     ones = [1] * x.ndim
     dilations, base = dilations or ones, base or ones
@@ -43,7 +44,10 @@ def windows(function: Callable[..., Any], x: Tensor, neutral: float, sizes: list
 
 
 def running(function: Callable[..., Any], x: Tensor, neutral: float, axis: int) -> Tensor:
-    """Return for each element the reduction of all elements up to it along `axis`, as windows of the size of the dim."""
+    """Return the cumulative reduction of x along `axis`: element i reduces the elements 0 to i.
+
+    It is emitted as a reduce_window with windows of the size of the dim.
+    """
     dim = axis_of(axis, x.ndim)
     size = max(x.shape[dim], 1)
     at_dim = lambda number, other: [number if d == dim else other for d in range(x.ndim)]  # noqa: E731
@@ -51,9 +55,9 @@ def running(function: Callable[..., Any], x: Tensor, neutral: float, axis: int) 
 
 
 def _accumulated(function: Callable[..., Any], neutral: int, x: Operand, axis: int | None, dtype: Any, has_start: bool) -> Tensor:  # fmt: skip
-    """Return a cumulative sum or product, by default in the dtype of sums.
+    """Return a cumulative sum or product, by default in the result dtype of `sum`.
 
-    bf16 and f16 accumulate in f32 and are rounded once. With `has_start`, the result begins with the neutral element.
+    bf16 and f16 are accumulated in f32 and rounded once. With `has_start`, the result begins with the neutral element.
     """
     x = ravel(x) if axis is None else tensor(x)
     result = dtype_of(dtype) if dtype is not None else whole(x.type.dtype)
@@ -67,13 +71,13 @@ def _accumulated(function: Callable[..., Any], neutral: int, x: Operand, axis: i
 
 @named("cumsum", "cumulative_sum")
 def cumsum(x: Operand, axis: int | None = None, dtype: Any = None, include_initial: bool = False) -> Tensor:
-    """Return cumulative sums along a dim (None: of the flattened tensor), with the dtypes of `sum`."""
+    """Return cumulative sums along a dim (None: of the flattened tensor). The default dtype is that of `sum`."""
     return _accumulated(lambda a, b: a + b, 0, x, axis, dtype, include_initial)
 
 
 @named("cumprod", "cumulative_prod")
 def cumprod(x: Operand, axis: int | None = None, dtype: Any = None, include_initial: bool = False) -> Tensor:
-    """Return cumulative products along a dim (None: of the flattened tensor), with the dtypes of `prod`."""
+    """Return cumulative products along a dim (None: of the flattened tensor). The default dtype is that of `prod`."""
     return _accumulated(lambda a, b: a * b, 1, x, axis, dtype, include_initial)
 
 
@@ -93,7 +97,10 @@ def cummin(x: Operand, axis: int = 0) -> Tensor:
 
 @traced
 def diff(x: Operand, n: int = 1, axis: int = -1, *, prepend: Operand | None = None, append: Operand | None = None) -> Tensor:  # fmt: skip
-    """Return the differences of neighboring elements along a dim, n times; for booleans, whether the neighbors differ."""
+    """Return the differences of neighboring elements along a dim, applied n times.
+
+    For booleans, return whether the neighbors differ.
+    """
     x = tensor(x)
     dim = axis_of(axis, x.ndim)
     x = concatenate([operand for operand in (prepend, x, append) if operand is not None], dim)

@@ -1,4 +1,4 @@
-"""Traced sorting and searching: argmax, sort, top-k, nonzero, unique elements"""
+"""Traced sorting and searching: argmax, sort, top-k, nonzero, unique elements."""
 
 from __future__ import annotations
 
@@ -22,13 +22,19 @@ from meshgen.ir.graph import TensorType, is_float
 
 @traced
 def argmax(x: Operand, axis: int | None = None, keepdims: bool = False) -> Tensor:
-    """Return the index of the first largest element along a dim (None: of all), as i32; NaN counts as largest."""
+    """Return the index of the largest element along a dim (None: of the flattened tensor), as i32.
+
+    Of equal elements, the first one counts. NaN counts as largest.
+    """
     return _arg("maximum", x, axis, keepdims)
 
 
 @traced
 def argmin(x: Operand, axis: int | None = None, keepdims: bool = False) -> Tensor:
-    """Return the index of the first smallest element along a dim (None: of all), as i32; NaN counts as smallest."""
+    """Return the index of the smallest element along a dim (None: of the flattened tensor), as i32.
+
+    Of equal elements, the first one counts. NaN counts as smallest.
+    """
     return _arg("minimum", x, axis, keepdims)
 
 
@@ -43,7 +49,7 @@ def _arg(kind: str, x: Operand, axis: int | None, keepdims: bool) -> Tensor:
 
     def better(value: Tensor, index: Tensor, other_value: Tensor, other_index: Tensor) -> tuple[Tensor, Tensor]:
         is_better = value > other_value if kind == "maximum" else value < other_value
-        # a NaN is better than any number
+        # A NaN counts as larger (or smaller) than any number.
         is_better = logical_or(is_better, value != value) if is_float(value.type.dtype) else is_better
         is_first = logical_or(is_better, logical_and(value == other_value, index < other_index))
         return where(is_better, value, other_value), where(is_first, index, other_index)
@@ -59,7 +65,10 @@ def _arg(kind: str, x: Operand, axis: int | None, keepdims: bool) -> Tensor:
 
 
 def _sorted(operands: Sequence[Tensor], dim: int, descending: bool) -> list[Tensor]:
-    """Sort the operands along a dim by the first operand, stably. NaN comes last, or first with `descending`."""
+    """Sort all operands along a dim by the order of the first operand, stably.
+
+    NaN comes last, or first with `descending`.
+    """
     kinds = [TensorType((), operand.type.dtype) for operand in operands for _ in range(2)]
 
     def before(left: Tensor, right: Tensor, *_: Tensor) -> Tensor:
@@ -81,7 +90,7 @@ def _order(dtype: str) -> str:
 
 
 def _ordered(x: Tensor) -> Tensor:
-    """Map floats so that TOTALORDER compares numbers: -0.0 becomes 0.0, and every NaN becomes the last one."""
+    """Map floats so that StableHLO's TOTALORDER sorts them as numbers: -0.0 becomes 0.0, and each NaN a positive NaN."""
     x = where(x == 0, 0.0, x)
     return where(isnan(x), float("nan"), x)
 
@@ -95,21 +104,24 @@ def _along(x: Operand, axis: int | None) -> tuple[Tensor, int]:
 
 @traced
 def sort(x: Operand, axis: int | None = -1, *, descending: bool = False, stable: bool = True) -> Tensor:
-    """Sort elements along a dim (None: all elements), ascending with NaN last, or with `descending` the reverse."""
+    """Sort elements along a dim (None: of the flattened tensor), ascending with NaN last.
+
+    With `descending`, the order is reversed.
+    """
     x, dim = _along(x, axis)
     return _sorted([x], dim, descending)[0]
 
 
 @traced
 def argsort(x: Operand, axis: int | None = -1, *, descending: bool = False, stable: bool = True) -> Tensor:
-    """Return the indices, as i32, that sort the elements as `sort` does."""
+    """Return the indices, as i32, that would sort the elements in the order of `sort`."""
     x, dim = _along(x, axis)
     return _sorted([x, iota(x.shape, dim)], dim, descending)[1]
 
 
 @traced
 def top_k(x: Operand, k: int, axis: int = -1) -> tuple[Tensor, Tensor]:
-    """Return the k largest elements along a dim, descending, and their indices as i32. Ties keep their order."""
+    """Return the k largest elements along a dim, descending, and their indices as i32. Equal elements keep their order."""
     x, dim = _along(x, axis)
     if not 0 <= k <= x.shape[dim]:
         refuse(f"top_k needs 0 <= k <= {x.shape[dim]}, the size of dim {dim} of {x.type}, not {k}")
@@ -123,7 +135,10 @@ def top_k(x: Operand, k: int, axis: int = -1) -> tuple[Tensor, Tensor]:
 
 @traced
 def searchsorted(table: Operand, values: Operand, side: str = "left", sorter: Operand | None = None) -> Tensor:
-    """Count the elements of a sorted 1-d table below each value, as i32; side `right` also counts equal elements."""
+    """Return for each value the number of smaller elements in a sorted 1-d table, as i32.
+
+    With side `right`, equal elements are counted too.
+    """
     table = tensor(table)
     table = table if sorter is None else table[tensor(sorter)]
     if table.ndim != 1 or side not in ("left", "right"):
@@ -134,7 +149,7 @@ def searchsorted(table: Operand, values: Operand, side: str = "left", sorter: Op
 
 @traced
 def isin(x: Operand, values: Operand, *, assume_unique: bool = False, invert: bool = False) -> Tensor:
-    """Whether each element is one of the values."""
+    """Whether each element of x equals one of the elements of `values`."""
     x = tensor(x)
     is_member = any_(expand_dims(x, x.ndim) == ravel(values), -1)
     return logical_not(is_member) if invert else is_member
@@ -152,7 +167,10 @@ def _sized(name: str, size: int | None) -> int:
 
 @traced
 def nonzero(x: Operand, *, size: int | None = None, fill_value: int = 0) -> tuple[Tensor, ...]:
-    """Return the indices of the first `size` nonzero elements, per dim; missing ones are `fill_value`."""
+    """Return the indices of the first `size` nonzero elements, as one tensor per dim.
+
+    If there are fewer, the rest is filled with `fill_value`.
+    """
     x = tensor(x)
     size = _sized("nonzero", size)
     flags = ravel(truth(x))
@@ -164,7 +182,7 @@ def nonzero(x: Operand, *, size: int | None = None, fill_value: int = 0) -> tupl
 
 
 class Unique(NamedTuple):
-    """The distinct elements of a tensor.
+    """Result of `unique_all`: the distinct elements of a tensor.
 
     Attributes:
         values: the distinct elements in ascending order.
@@ -180,14 +198,14 @@ class Unique(NamedTuple):
 
 
 class UniqueCounts(NamedTuple):
-    """The distinct elements, and the number of occurrences of each."""
+    """Result of `unique_counts`: the distinct elements, and the number of occurrences of each."""
 
     values: Tensor
     counts: Tensor
 
 
 class UniqueInverse(NamedTuple):
-    """The distinct elements, and for each element of the tensor the position of its value among them."""
+    """Result of `unique_inverse`: the distinct elements, and the position of each element of the tensor among them."""
 
     values: Tensor
     inverse_indices: Tensor
@@ -195,7 +213,10 @@ class UniqueInverse(NamedTuple):
 
 @traced
 def unique_all(x: Operand, *, size: int | None = None, fill_value: Operand = 0) -> Unique:
-    """Return `size` distinct elements in ascending order, with indices and counts; missing ones are `fill_value`."""
+    """Return the first `size` distinct elements in ascending order, with indices and counts (see `Unique`).
+
+    If there are fewer, the rest is filled with `fill_value`.
+    """
     x = tensor(x)
     size = _sized("unique_all", size)
     flat = ravel(x)
@@ -210,19 +231,25 @@ def unique_all(x: Operand, *, size: int | None = None, fill_value: Operand = 0) 
 
 @traced
 def unique_values(x: Operand, *, size: int | None = None, fill_value: Operand = 0) -> Tensor:
-    """Return `size` distinct elements in ascending order; missing ones are `fill_value`."""
+    """Return the first `size` distinct elements in ascending order. If there are fewer, the rest is `fill_value`."""
     return unique_all(x, size=_sized("unique_values", size), fill_value=fill_value).values
 
 
 @traced
 def unique_counts(x: Operand, *, size: int | None = None, fill_value: Operand = 0) -> UniqueCounts:
-    """Return `size` distinct elements in ascending order, and the number of occurrences of each."""
+    """Return the first `size` distinct elements in ascending order, and the number of occurrences of each.
+
+    If there are fewer, the rest of the elements is `fill_value`.
+    """
     unique = unique_all(x, size=_sized("unique_counts", size), fill_value=fill_value)
     return UniqueCounts(unique.values, unique.counts)
 
 
 @traced
 def unique_inverse(x: Operand, *, size: int | None = None, fill_value: Operand = 0) -> UniqueInverse:
-    """Return `size` distinct elements in ascending order, and for each element of x its position among them."""
+    """Return the first `size` distinct elements in ascending order, and the position of each element of x among them.
+
+    If there are fewer, the rest is `fill_value`.
+    """
     unique = unique_all(x, size=_sized("unique_inverse", size), fill_value=fill_value)
     return UniqueInverse(unique.values, unique.inverse_indices)

@@ -1,4 +1,4 @@
-"""Traced operations on dims: reshapes, permutations, broadcasts"""
+"""Traced operations on dims: reshapes, permutations, broadcasts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from meshgen.ir.graph import TensorType
 
 @traced
 def reshape(x: Operand, shape: int | Sequence[int], copy: bool | None = None) -> Tensor:
-    """Return the same elements in row-major order with another shape; one size may be -1."""
+    """Return the elements of x, in row-major order, in another shape. One size may be -1, which is inferred."""
     x = tensor(x)
     requested: list[Any] = [shape] if isinstance(shape, Integral) else list(cast("Sequence[int]", shape))
     sizes = requested
@@ -38,7 +38,7 @@ def ravel(x: Operand) -> Tensor:
 
 @named("transpose", "permute_dims")
 def transpose(x: Operand, axes: Sequence[Any] | None = None) -> Tensor:
-    """Permute the dims, or reverse the dims if `axes` is None."""
+    """Permute the dims: dim i of the result is dim `axes[i]` of x. With `axes` None, reverse the dims."""
     x = tensor(x)
     if axes and not isinstance(axes[0], Integral):
         axes = axes[0]
@@ -69,7 +69,7 @@ def swapaxes(x: Operand, first: int, second: int) -> Tensor:
 
 @traced
 def moveaxis(x: Operand, source: int | Sequence[int], destination: int | Sequence[int]) -> Tensor:
-    """Move dims to other positions; the other dims keep their order."""
+    """Move the dims `source` to the positions `destination`. The other dims keep their order."""
     x = tensor(x)
     moved, positions = ([axis_of(a, x.ndim) for a in np.atleast_1d(axis)] for axis in (source, destination))
     if len(moved) != len(positions) or len({*moved}) < len(moved) or len({*positions}) < len(positions):
@@ -87,7 +87,7 @@ def broadcast_to(x: Operand, shape: Sequence[int]) -> Tensor:
 
 @traced
 def broadcast_arrays(*arrays: Operand) -> list[Tensor]:
-    """Broadcast all tensors to their common shape; each keeps its dtype."""
+    """Broadcast all tensors to one shape, by NumPy's rules. Their dtypes do not change."""
     tensors = [tensor(x) for x in arrays]
     shape = common_shape(*tensors)
     return [broadcast(x, shape) for x in tensors]
@@ -104,7 +104,7 @@ def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
 
 @traced
 def expand_dims(x: Operand, axis: int | Sequence[int] = 0) -> Tensor:
-    """Insert dims of size 1 at these positions of the result."""
+    """Insert dims of size 1, so that they have the positions `axis` in the result."""
     x = tensor(x)
     rank = x.ndim + (1 if isinstance(axis, int) else len(axis))
     positions, old = axes_of(axis, rank), iter(x.shape)
@@ -113,7 +113,7 @@ def expand_dims(x: Operand, axis: int | Sequence[int] = 0) -> Tensor:
 
 @traced
 def squeeze(x: Operand, axis: int | Sequence[int] | None = None) -> Tensor:
-    """Remove the given dims, which must have size 1, or all dims of size 1."""
+    """Remove the dims `axis`, which must have size 1. With `axis` None, remove all dims of size 1."""
     x = tensor(x)
     squeezed = [d for d, s in enumerate(x.shape) if s == 1] if axis is None else axes_of(axis, x.ndim)
     if invalid := [d for d in squeezed if x.shape[d] != 1]:

@@ -1,4 +1,4 @@
-"""Traced statistics: quantiles, weighted means, covariances, counts, and reductions that ignore NaN"""
+"""Traced statistics: quantiles, weighted means, covariances, histograms, and reductions that ignore NaN."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from meshgen.ir.graph import is_float
 
 @traced
 def average(x: Operand, axis: Axis = None, weights: Operand | None = None, keepdims: bool = False) -> Tensor:
-    """Average over dims (None: all), with weights in the shape of x or of the single reduced dim."""
+    """Return the mean over dims (None: all). `weights` has the shape of x, or is a vector for the single reduced dim."""
     x = as_float(x)
     if weights is None:
         return mean(x, axis, keepdims)
@@ -44,9 +44,11 @@ def average(x: Operand, axis: Axis = None, weights: Operand | None = None, keepd
 
 @traced
 def quantile(x: Operand, q: float | Sequence[float], axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """Return the q-quantile, 0 <= q <= 1, over dims (None: all), with linear interpolation; NaN if an element is NaN.
+    """Return the q-quantile, 0 <= q <= 1, over dims (None: all), with linear interpolation.
 
-    `q` is constant during tracing. A list of quantiles adds a first dim to the result.
+    If an element is NaN, so is the result. `q` must be known during tracing. A list of quantiles adds a first dim to
+    the
+    result.
     """
     x = as_float(x)
     dims = axes_of(axis, x.ndim)
@@ -63,7 +65,7 @@ def quantile(x: Operand, q: float | Sequence[float], axis: Axis = None, keepdims
 
 
 def _interpolated(rows: Tensor, fraction: float) -> Tensor:
-    """Return the element at a fraction of the last dim, interpolated between its neighbors."""
+    """Return the quantile `fraction` of sorted rows (the last dim), interpolated between the two nearest elements."""
     position = fraction * (rows.shape[-1] - 1)
     low = math.floor(position)
     first, second = rows[..., low], rows[..., min(low + 1, rows.shape[-1] - 1)]
@@ -72,13 +74,13 @@ def _interpolated(rows: Tensor, fraction: float) -> Tensor:
 
 @traced
 def percentile(x: Operand, q: float | Sequence[float], axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """Return quantiles, with q from 0 to 100."""
+    """Return the q-th percentiles: `quantile` with q from 0 to 100."""
     return quantile(x, (np.asarray(q, np.float64) / 100).tolist(), axis, keepdims)
 
 
 @traced
 def median(x: Operand, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """Return the middle element over dims (None: all), or the mean of the two middle elements."""
+    """Return the median over dims (None: all); for an even number of elements, the mean of the two middle ones."""
     return quantile(x, 0.5, axis, keepdims)
 
 
@@ -102,7 +104,7 @@ def nanprod(x: Operand, axis: Axis = None, keepdims: bool = False) -> Tensor:
 
 @traced
 def nanmean(x: Operand, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """Average over dims (None: all), ignoring NaN."""
+    """Return the mean over dims (None: all), ignoring NaN."""
     return mean(x, axis, keepdims, where=_where_not_nan(x))
 
 
@@ -126,7 +128,10 @@ def _without_nan(reduction: Any, x: Operand, axis: Axis, keepdims: bool) -> Tens
 
 @traced
 def cov(x: Operand, rowvar: bool = True, ddof: int = 1) -> Tensor:
-    """Return the covariances of a matrix's rows (columns without `rowvar`), as sums divided by the count - `ddof`."""
+    """Return the covariance matrix of the rows of x (of the columns if `rowvar` is False).
+
+    The sums of products are divided by (number of observations - `ddof`).
+    """
     x = as_float(x)
     if x.ndim > 2:
         refuse(f"covariances are of a matrix, not of {x.type}")
@@ -138,7 +143,7 @@ def cov(x: Operand, rowvar: bool = True, ddof: int = 1) -> Tensor:
 
 @traced
 def corrcoef(x: Operand, rowvar: bool = True) -> Tensor:
-    """Return the correlations of a matrix's rows (columns without `rowvar`)."""
+    """Return the correlation matrix of the rows of x (of the columns if `rowvar` is False)."""
     covariances = cov(x, rowvar)
     if not covariances.ndim:
         return covariances / covariances
@@ -148,7 +153,7 @@ def corrcoef(x: Operand, rowvar: bool = True) -> Tensor:
 
 @traced
 def bincount(x: Operand, weights: Operand | None = None, *, length: int | None = None) -> Tensor:
-    """Count the occurrences of each integer below `length`, or sum their weights. `length` fixes the result's shape."""
+    """Count the occurrences of each integer from 0 to `length` - 1, or sum the weights of the occurrences."""
     x = ravel(x)
     if length is None:
         refuse(
@@ -162,7 +167,7 @@ def bincount(x: Operand, weights: Operand | None = None, *, length: int | None =
 
 @traced
 def digitize(x: Operand, bins: Operand, right: bool = False) -> Tensor:
-    """Return the bin index of each element between ascending edges.
+    """Return the index of the bin of each element. `bins` has the edges of the bins, ascending.
 
     An edge belongs to the bin above it, or with `right` to the bin below it.
     """
@@ -171,7 +176,7 @@ def digitize(x: Operand, bins: Operand, right: bool = False) -> Tensor:
 
 @traced
 def histogram(x: Operand, bins: Operand) -> tuple[Tensor, Tensor]:
-    """Count the elements in each bin between ascending edges. Return the counts and the edges.
+    """Count the elements in each bin. `bins` has the edges of the bins, ascending. Returns the counts and the edges.
 
     The last bin includes its upper edge.
     """
@@ -186,7 +191,10 @@ def histogram(x: Operand, bins: Operand) -> tuple[Tensor, Tensor]:
 
 @traced
 def interp(x: Operand, xp: Operand, fp: Operand) -> Tensor:
-    """Interpolate linearly between points (xp, fp) with ascending xp; outside, the first or last value of fp applies."""
+    """Interpolate linearly at `x` between the points (xp, fp), with ascending `xp`.
+
+    Outside of the points, the result is the first or last value of `fp`.
+    """
     x, xs, ys = as_float(x), as_float(xp), as_float(fp)
     right = clip(searchsorted(xs, x, "right"), 1, xs.shape[0] - 1)
     left = right - 1

@@ -1,4 +1,4 @@
-"""The tensor of a traced function; its operators and methods call the table of operations."""
+"""The tensor of a traced function. Its operators and methods call the operations in `OPS` (`recording.py`)."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import numpy as np
 from meshgen.frontend.tracer.recording import CURRENT, OPS, missing, refuse
 from meshgen.ir.graph import TensorType, Value
 
-# An operand of a traced operation: a tensor, an array, or a Python number, which takes the dtype of the other operands.
+# An operand of a traced operation: a tensor, an array, or a Python number. A number takes the other operands' dtype.
 Operand = Any
 
 
 def _method(name: str) -> Callable[..., Tensor]:
-    """Return a method that calls the operation `name` with the tensor as its first operand."""
+    """Return a method that calls the operation `name` with `self` as first operand."""
 
     def call(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         return OPS[name](self, *args, **kwargs)
@@ -26,7 +26,7 @@ def _method(name: str) -> Callable[..., Tensor]:
 
 
 def _operators(name: str) -> tuple[Callable[..., Tensor], Callable[..., Tensor]]:
-    """Return the methods of an operator, with the tensor on the left and on the right."""
+    """Return two methods for a binary operator: with `self` as left operand, and with `self` as right operand."""
 
     def reflected(self: Tensor, other: Operand) -> Tensor:
         return OPS[name](other, self)
@@ -35,9 +35,12 @@ def _operators(name: str) -> tuple[Callable[..., Tensor], Callable[..., Tensor]]
 
 
 class Tensor:
-    """A tensor of a traced function. Operators broadcast and promote as NumPy does; bf16 and f16 stay narrow.
+    """A tensor of a traced function.
 
-    A tensor computed from Python numbers only is `weak`, as they are: `x / mg.sqrt(8)` has the dtype of x, as in JAX.
+    Operators broadcast and promote dtypes as NumPy does, but bf16 and f16 are not widened.
+
+    A tensor computed only from Python numbers is `weak`, as the numbers are: `x / mg.sqrt(8)` has the dtype of x, as in
+    JAX.
     """
 
     __hash__ = None  # pyright: ignore[reportAssignmentType]  # `==` is element-wise
@@ -112,9 +115,9 @@ class Tensor:
         )
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Operand, **options: Any) -> Tensor:
-        """Handle `numpy.exp(x)` and `array + x` with the traced operation of that name.
+        """Handle `numpy.exp(x)` and `array + x` by the traced operation with the name of the NumPy function.
 
-        Raises ProgramError if there is none.
+        Raises ProgramError if that operation does not exist.
         """
         if method != "__call__" or options or ufunc.__name__ not in OPS:
             refuse(f"numpy.{ufunc.__name__} cannot be traced", "use meshgen's functions instead of NumPy's", "MG0103")
@@ -152,11 +155,14 @@ class Tensor:
     flatten, ravel, nonzero, searchsorted = map(_method, ("ravel", "ravel", "nonzero", "searchsorted"))
 
     def reshape(self, *shape: Any) -> Tensor:
-        """Return the same elements with another shape, given as one sequence or as sizes."""
+        """Return the elements in another shape. The shape is one sequence, or one argument per size."""
         return OPS["reshape"](self, shape[0] if len(shape) == 1 else shape)
 
     def transpose(self, *axes: Any) -> Tensor:
-        """Permute the dims, given as one sequence or as numbers; without arguments, reverse them."""
+        """Permute the dims.
+
+        The order is one sequence, or one argument per dim; without arguments, the dims are reversed.
+        """
         return OPS["transpose"](self, axes or None)
 
     T = property(_method("transpose"), doc="All dims reversed.")
@@ -173,14 +179,14 @@ class Tensor:
         return "mesh"
 
     def to_device(self, device: Any, /, *, stream: Any = None) -> Tensor:
-        """Return the tensor unchanged, because `annotate` and shardings determine its devices."""
+        """Return the tensor unchanged, because the compiler and the shardings determine the devices of a tensor."""
         return self
 
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
-        """Return `meshgen`, which has the array-API standard's functions."""
+        """Return the package `meshgen`, which has the functions of the array-API standard."""
         return sys.modules["meshgen"]
 
     def __getattr__(self, name: str) -> NoReturn:
         if name.startswith("__"):
-            raise AttributeError(name)  # names of protocols that other libraries probe for
+            raise AttributeError(name)  # Other libraries probe for the names of protocols such as `__array__`.
         raise missing(name, "Tensor.", dir(type(self)))

@@ -1,4 +1,4 @@
-"""Traced element updates: `x.at[index].set(value)`, `.add`, ..., as in JAX"""
+"""Traced updates of elements by index: `x.at[index].set(value)`, `.add`, ..., as in JAX."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from meshgen.frontend.tracer.shapes import reshape, transpose
 from meshgen.frontend.tracer.tensor import Operand, Tensor
 from meshgen.ir.graph import TensorType
 
-# The region of a scatter: combines an element with an update.
+# Regions of scatters: functions that combine an element with an update.
 _COMBINED: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "set": lambda old, new: new,
     "add": lambda old, new: old + new,
@@ -39,18 +39,19 @@ class At:
 
 
 class Elements:
-    """Selected elements of a tensor; each method returns the entire tensor with these elements updated.
+    """The elements `x.at[index]` of a tensor. Each method returns the entire tensor with these elements updated.
 
     Updates outside the tensor are dropped. If several updates target one element, `add`, `multiply`, `min` and `max`
-    apply all of them, and `set` applies the last. The hints are JAX's: `indices_are_sorted` and `unique_indices` are
-    not checked, and `mode` may be any that drops updates outside the tensor.
+    apply
+    all of them, and `set` applies the last one. The hints are JAX's: `indices_are_sorted` and `unique_indices` are not
+    checked, and `mode` may be any mode that drops updates outside the tensor.
     """
 
     def __init__(self, x: Tensor, index: Any) -> None:
         self._x, self._index = x, index
 
     def get(self) -> Tensor:
-        """Return the elements, as `x[index]`."""
+        """Return the elements: `x[index]`."""
         return getitem(self._x, self._index)
 
     def set(self, values: Operand, **hints: Any) -> Tensor:
@@ -74,11 +75,11 @@ class Elements:
         return self._updated("multiply", divide(1, values), **hints)
 
     def min(self, values: Operand, **hints: Any) -> Tensor:
-        """Replace each element by the minimum of it and its value."""
+        """Replace each element by the minimum of the element and the value for it."""
         return self._updated("min", values, **hints)
 
     def max(self, values: Operand, **hints: Any) -> Tensor:
-        """Replace each element by the maximum of it and its value."""
+        """Replace each element by the maximum of the element and the value for it."""
         return self._updated("max", values, **hints)
 
     def power(self, values: Operand) -> Tensor:
@@ -86,7 +87,7 @@ class Elements:
         return self.set(power(self.get(), values))
 
     def apply(self, function: Callable[[Tensor], Tensor]) -> Tensor:
-        """Replace the elements by a function of them; the indices must be distinct."""
+        """Replace each element by `function` of the element. The indices must be distinct."""
         return self.set(function(self.get()))
 
     def __getattr__(self, name: str) -> Any:
@@ -111,7 +112,7 @@ class Elements:
 
 @named("at")
 def at(x: Tensor) -> At:
-    """Select elements for an update: `x.at[index].set(values)`, `.add`, `.multiply`, `.min`, `.max`, ...
+    """Return an object for updates by index: `x.at[index].set(values)`, `.add`, `.multiply`, `.min`, `.max`, ...
 
     Each update returns a new tensor.
     """
@@ -119,7 +120,7 @@ def at(x: Tensor) -> At:
 
 
 def _where(x: Tensor, mask: Tensor, values: Tensor, kind: str) -> Tensor:
-    """Update the elements for which a mask over the first dims holds."""
+    """Update the elements for which `mask`, a mask over the first dims of x, is True."""
     if mask.shape != x.shape[: mask.ndim]:
         refuse(f"a mask {mask.type} does not fit the first dims of {x.type}")
     if values.ndim:
@@ -129,7 +130,7 @@ def _where(x: Tensor, mask: Tensor, values: Tensor, kind: str) -> Tensor:
 
 
 def _replaced(x: Tensor, parsed: ParsedIndex, values: Tensor, kind: str) -> Tensor:
-    """Update a contiguous block at a static offset."""
+    """Update a contiguous block of x at a static offset."""
     starts, sizes = [r.start for r in parsed.ranges], [len(r) for r in parsed.ranges]
     values = flip(reshape(_fitting(values, parsed.basic), sizes), parsed.flipped)
     if kind != "set":
@@ -139,16 +140,16 @@ def _replaced(x: Tensor, parsed: ParsedIndex, values: Tensor, kind: str) -> Tens
 
 
 def _fitting(values: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """Broadcast the updates to the shape of the selected elements, after dropping leading dims of size 1."""
+    """Broadcast the updates to `shape`, the shape of the selected elements, after dropping leading dims of size 1."""
     while values.ndim > len(shape) and values.shape[0] == 1:
         values = reshape(values, values.shape[1:])
     return broadcast(values, shape)
 
 
 def _scattered(x: Tensor, parsed: ParsedIndex, values: Tensor, kind: str, is_sorted: bool, is_unique: bool) -> Tensor:
-    """Update elements at dynamic or strided indices.
+    """Update elements at dynamic or strided indices with a scatter.
 
-    Each dim that is not selected entirely gets index tensors for the scatter.
+    Each dim of which the index does not select all rows, in order, gets an index tensor.
     """
     full_dims = [b for b in range(len(parsed.dims)) if _is_whole(x, parsed, b)]
     gather_shape = common_shape(*parsed.rows.values()) if parsed.rows else ()
@@ -159,7 +160,8 @@ def _scattered(x: Tensor, parsed: ParsedIndex, values: Tensor, kind: str, is_sor
         *((b, 0) for b in basic_dims[parsed.first :]),
     ]
     sizes = [parsed.basic[b] if b >= 0 else gather_shape[n] for b, n in order]
-    indexed = [entry for entry in order if entry[0] not in full_dims]  # the result dims along which indices vary
+    # The dims of the result along which the indices vary.
+    indexed = [entry for entry in order if entry[0] not in full_dims]
     rows = _indices_by_dim(x, parsed, indexed)
     shape, vectors = index_vectors(
         {dim: broadcast(entry, [sizes[order.index(at)] for at in indexed]) for dim, entry in rows.items()}
@@ -182,7 +184,7 @@ def _scattered(x: Tensor, parsed: ParsedIndex, values: Tensor, kind: str, is_sor
 
 
 def _is_whole(x: Tensor, parsed: ParsedIndex, basic: int) -> bool:
-    """Whether a dim of the result is an entire, unmodified dim of the tensor."""
+    """Whether dim `basic` of the indexed tensor (see `ParsedIndex.basic`) contains all rows of a dim of x, in order."""
     dim = parsed.dims[basic]
     if dim is None or basic in parsed.rows or dim in parsed.flipped:
         return False
@@ -190,7 +192,10 @@ def _is_whole(x: Tensor, parsed: ParsedIndex, basic: int) -> bool:
 
 
 def _indices_by_dim(x: Tensor, parsed: ParsedIndex, numbered: list[tuple[int, int]]) -> dict[int, Tensor]:
-    """Return the index tensor of each dim of x that is not selected entirely, over the result dims in `numbered`."""
+    """Return an index tensor for each dim of x of which the index does not select all rows.
+
+    The index tensors broadcast over the dims of the result in `numbered`.
+    """
     basic_of = {dim: basic for basic, dim in enumerate(parsed.dims) if dim is not None}
     indices: dict[int, Tensor] = {}
     for dim in range(x.ndim):

@@ -1,4 +1,4 @@
-"""Traced convolutions and pooling"""
+"""Traced convolutions and pooling."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ Padding = str | int | Sequence[Any]
 
 
 def _per_dim(value: int | Sequence[int] | None, count: int, what: str) -> list[int]:
-    """Expand a number (default 1) to all spatial dims, or check the length of a list.
+    """Return a list with a number per spatial dim: `value` may be one number for all dims, or None for 1.
 
-    Raises ProgramError for a wrong length or a number below 1.
+    Raises ProgramError for a list of another length, or a number below 1.
     """
     numbers = [1 if value is None else value] * count if value is None or isinstance(value, int) else list(value)
     if len(numbers) != count or any(number < 1 for number in numbers):
@@ -31,7 +31,10 @@ def _per_dim(value: int | Sequence[int] | None, count: int, what: str) -> list[i
 
 
 def padding_pairs(padding: Padding, sizes: Sequence[int], windows: Sequence[int], strides: Sequence[int]) -> list[tuple[int, int]]:  # fmt: skip
-    """Return the padding before and after each spatial dim; with `SAME`, ceil(size / stride) windows fit."""
+    """Return (rows before, rows after) for each spatial dim.
+
+    With `SAME`, ceil(size / stride) windows fit into the padded dim.
+    """
     if isinstance(padding, str):
         if padding.upper() == "VALID":
             return [(0, 0)] * len(sizes)
@@ -52,11 +55,11 @@ def conv_general_dilated(lhs: Operand, rhs: Operand, window_strides: int | Seque
                          lhs_dilation: int | Sequence[int] | None = None, rhs_dilation: int | Sequence[int] | None = None,
                          dimension_numbers: Sequence[str] | None = None, feature_group_count: int = 1,
                          batch_group_count: int = 1) -> Tensor:  # fmt: skip
-    """Convolve an image with a kernel, as `jax.lax.conv_general_dilated`.
+    """Convolve an image with a kernel, with the arguments of `jax.lax.conv_general_dilated`.
 
-    `dimension_numbers` names the dims of image, kernel and result, such as ("NHWC", "HWIO", "NHWC"): N batch, C
-    features, I input features, O output features, others spatial. The default is ("NCHW", "OIHW", "NCHW").
-    `lhs_dilation` inserts zeros between the elements of the image.
+    `dimension_numbers` names the dims of image, kernel and result (default: ("NCHW", "OIHW", "NCHW")): N batch, C
+    features,
+    I and O input and output features. `lhs_dilation` inserts zeros between the elements of the image.
     """
     dtype = promote(lhs, rhs)
     image, kernel = tensor(lhs, dtype), tensor(rhs, dtype)
@@ -102,11 +105,11 @@ def conv_general_dilated(lhs: Operand, rhs: Operand, window_strides: int | Seque
 
 def conv_transposed(x: Tensor, kernel: Tensor, strides: Sequence[int], cropped: Sequence[tuple[int, int]], added: Sequence[int],
                     dilation: Sequence[int], groups: int, dimension_numbers: Sequence[str] | None = None) -> Tensor:  # fmt: skip
-    """Apply the adjoint of a convolution: dilate the image with zeros, and convolve with the reversed kernel.
+    """Apply a transposed convolution: dilate the image by `strides`, and convolve it with the reversed kernel.
 
     Args:
         kernel: [features in, features out / groups, ...].
-        cropped: rows to remove before and after each dim of the full result.
+        cropped: (rows to remove before, after) for each dim of the full result.
         added: rows to append to each dim of the result.
     """
     in_features, out_features, *kernel_sizes = kernel.shape

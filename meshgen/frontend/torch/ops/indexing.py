@@ -124,8 +124,9 @@ enter_rows({name: partial(_size_is_data, name, hint) for names, hint in _SIZED_B
 
 @aten("embedding_dense_backward")
 def embedding_dense_backward(grad: Tensor, indices: Tensor, num_weights: int, padding_idx: int, scale: bool) -> Tensor:
-    """Return the gradient of an embedding table: for each index, the sum of the rows of `grad` (0 for the padding
-    index).
+    """Return the gradient of an embedding table: each row is the sum of the rows of `grad` for its index.
+
+    The row of the padding index is 0.
     """
     width = grad.shape[-1]
     rows, values = indices.reshape(-1), grad.reshape(-1, width)

@@ -67,7 +67,7 @@ def mean(x: Tensor, dim: Dims = None, keepdim: bool = False, dtype: str | None =
 
 
 def _reduce_elements(function: Callable[..., Tensor], x: Tensor, dim: Dims, keepdim: bool, **options: float) -> Tensor:
-    """Apply `function`, a mean or a variance, over `dim`. The result is NaN if there are no elements."""
+    """Apply `function`, a mean or a variance, over `dim`. The result is NaN if the reduced dims have no elements."""
     dims = dims_of(x, dim)
     if math.prod(x.shape[d] for d in axes_of(dims, x.ndim)):
         return function(x, dims, keepdim, **options)
