@@ -169,8 +169,7 @@ class Reading:
 
         Args:
             partitions: the number of partitions that the program declares, or None.
-            full_axes: pairs of a mesh and its axes that must not be sub-axes of the host, whose axes are split if
-                needed.
+            full_axes: pairs of a mesh and some of its axes. The host's axes are split where these would be sub-axes.
         """
         sizes = Counter(self.meshes[symbol].size for symbol in self.shardy)
         equally_large = {symbol for symbol in self.shardy if sizes[self.meshes[symbol].size] > 1}

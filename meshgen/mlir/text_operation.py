@@ -2,9 +2,9 @@
 
     define(Plain, "arith", {"2 float -> 1": "addf subf", "2 integer -> 1": "addi subi"})
 
-defines four operations in the textual form `Plain`. xDSL's own definitions (in IRDL) cover only some of these
-operations
-and often reject tensors. Defining an operation with IRDL also takes longer than reading several lines of a program.
+This call defines four operations in the textual form `Plain`. xDSL's own definitions (in IRDL) cover only some of these
+operations and often reject tensors. Defining an operation with IRDL also takes longer than reading several lines of a
+program.
 """
 
 from __future__ import annotations

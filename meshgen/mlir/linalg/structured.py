@@ -110,8 +110,9 @@ def _compute_outputs(structure: Structure, out_loops: Sequence[Loops]) -> list[V
 
 
 def _accumulates(structure: Structure, out_loops: Sequence[Loops], index: int) -> bool:
-    """Whether output `index`, which all loops index, is computed from the accumulator of another output that is being
-    reduced.
+    """Whether an output that varies over all loops depends on the accumulator of another output that is being reduced.
+
+    `index` is the number of the output.
     """
     root, count = structure.terminator.operands[index], len(structure.sizes)
     pairs = zip(structure.block.args[structure.inputs :], out_loops, strict=False)

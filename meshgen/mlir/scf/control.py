@@ -102,8 +102,9 @@ def branch(importer: Importer, op: Operation, kind: str, decides: Value, graphs:
 def import_switch(importer: Importer, op: Operation) -> None:
     """Convert to a `case`: branch 0 is the default, followed by the cases in order.
 
-    A switch on an i32 over the cases 0, 1, ... needs no table: its branches are the cases, and the default is the last
-    one, which a `case` takes for any other number.
+    A switch on an i32 over the cases 0, 1, ... is a `case` on the i32 itself: its branches are the cases, then the
+    default,
+    since a `case` takes the last branch for any other number.
     """
     assert isinstance(op, scf.IndexSwitchOp)
     if not op.results:

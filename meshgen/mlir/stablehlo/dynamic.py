@@ -51,8 +51,8 @@ _OPERATIONS = (
         GATHER_NUMBERS, flag("indices_are_sorted", "indices_are_sorted"),
     )),
     # The operands are the tensors, their initial values, and then lists: window sizes, strides, dilations of the
-    # operand,
-    # dilations of the window, padding. JAX writes a custom call instead, which names a function in place of the region.
+    # operand, dilations of the window, padding. JAX writes a custom call instead, which names a function in place of
+    # the region.
     *define(GenericOperation, "stablehlo", {"7+2n -> 1+n {2+2n -> 1+n}": "dynamic_reduce_window"}),
     # The last operand is the padding of the convolution.
     *define(GenericOperation, "stablehlo", {"3 -> 1": "dynamic_conv"}, FIELDS=(

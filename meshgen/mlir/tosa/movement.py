@@ -20,7 +20,7 @@ REDUCTIONS = {
 
 
 def require_ranks(b: Builder, *ranks: int) -> None:
-    """Raise Refused unless the first operands have the ranks `ranks`, and the result has the first of them."""
+    """Raise Refused unless the first operands have the ranks `ranks`, and the result has the rank of the first operand."""
     kinds = [b.importer.type(value) for value in (*b.source.operands[: len(ranks)], *b.source.results)]
     if [kind.rank for kind in kinds] != [*ranks, ranks[0]]:
         signature = f"({', '.join(map(str, kinds[:-1]))}) -> {kinds[-1]}"

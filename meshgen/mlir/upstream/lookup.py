@@ -36,7 +36,7 @@ def write_gather(printer: UpstreamPrinter, node: Node) -> None:
 
 
 def _inside(printer: UpstreamPrinter, node: Node, name: str, kind: TensorType, last: list[int]) -> str:
-    """Return the name of the indices clamped to `last`.
+    """Return the name of the indices clamped to the range from 0 to `last`.
 
     The limit is one scalar, so all indexed dims must have the same size.
     """

@@ -71,8 +71,7 @@ def _refuse_conversion(importer: Importer, operation: Operation) -> None:
 
 
 # Targets that return their operands: hints about memory spaces and layouts, which have no effect here, and a callback
-# that
-# inspects a sharding during compilation.
+# that inspects a sharding during compilation.
 _IN_PLACE = ("annotate_device_placement", "MoveToHost", "MoveToDevice", "LayoutConstraint", "InspectSharding")
 
 TARGETS: dict[str, Target] = {
