@@ -9,17 +9,19 @@ from meshgen.mlir.dense import DenseElements
 from meshgen.ops.constants import FOLDABLE, constant_of
 from meshgen.ops.evaluate.common import Array
 
-_MOST_ELEMENTS = 1 << 20  # largest constant that is folded, in elements. Chosen to bound the time that an import takes
+_MAX_FOLDED_ELEMENTS = (
+    1 << 20
+)  # largest constant that is folded, in elements. Chosen to bound the time that an import takes
 
 
 def known_array(importer: Importer, ssa: SSAValue) -> Array | None:
     """Constant-fold the SSA value `ssa`, which must be visible where `importer` converts operations.
 
-    Returns its elements, or None if it is not constant or has more than `_MOST_ELEMENTS` elements.
+    Returns its elements, or None if it is not constant or has more than `_MAX_FOLDED_ELEMENTS` elements.
     """
     value = importer.value(ssa)
     producers = {result: node for node in importer.graph.nodes for result in node.results}
-    elements = constant_of(value, producers.get, most_elements=_MOST_ELEMENTS)
+    elements = constant_of(value, producers.get, most_elements=_MAX_FOLDED_ELEMENTS)
     if elements is None and importer.outer is not None and ssa in importer.captures:
         return known_array(importer.outer, ssa)
     return elements

@@ -28,7 +28,7 @@ OLD_PROPERTIES = {"mesh": "grid", "mesh_axes": "grid_axes"}
 _IN_BOTH = ("mesh.all_gather", "mesh.all_reduce", "mesh.all_to_all", "mesh.reduce_scatter", "mesh.shard")
 # Matches the text after the name of an operation of upstream's `mesh` dialect, to tell it from the RFC's operation of
 # the same name.
-_ON_GRID = re.compile(
+_UPSTREAM_FORM = re.compile(
     r"%[\w$.#-]+\s+(?:on\s+@|to\s+%)|\(\s*%[^()]*\)\s*<?\{[^{}]*\bmesh\s*=|\(\s*%[^(),]*,\s*%[^(),]*\)"
 )
 
@@ -44,6 +44,6 @@ def name_at(name: str, text: str, position: int) -> str:
 
     Their form tells an operation of upstream's `mesh` dialect from one of the RFC's.
     """
-    if name in _IN_BOTH and _ON_GRID.match(text, position):
+    if name in _IN_BOTH and _UPSTREAM_FORM.match(text, position):
         name = name.replace("mesh", "shard", 1)
     return base_name(name)

@@ -104,7 +104,7 @@ def _constant_like(builder: Builder, x: Value) -> Value:
 
 
 # Expansions of functions that have no op: operation signature -> mnemonic -> function that emits the nodes.
-_WRITTEN: dict[str, dict[str, Compute]] = {
+_EXPANSIONS: dict[str, dict[str, Compute]] = {
     "1 -> 1": {
         "atan": _atan, "conj": _conj, "square": lambda builder, x: builder.apply("multiply", x, x),
         "tan": lambda builder, x: builder.apply("tan", x),
@@ -112,7 +112,7 @@ _WRITTEN: dict[str, dict[str, Compute]] = {
     "1 float -> 1": {"is_inf": _is_infinity(0), "is_neg_inf": _is_infinity(-1), "is_pos_inf": _is_infinity(1)},
     "1 -> 1 <value: number|elements>": {"constant_like": _constant_like},
 }  # fmt: skip
-_FUNCTIONS = define(HloOperation, "chlo", {line: " ".join(functions) for line, functions in _WRITTEN.items()}, TYPES=ARROW)  # fmt: skip
+_FUNCTIONS = define(HloOperation, "chlo", {line: " ".join(functions) for line, functions in _EXPANSIONS.items()}, TYPES=ARROW)  # fmt: skip
 
 
 # Broadcasts ------------------------------------------------------------------------------------------------------
@@ -170,7 +170,7 @@ PART = merged(
         operations=(*_FUNCTIONS, *_BROADCASTS),
         attributes=(ChloDirection, ChloType),
         importers={
-            **all_computed("chlo", {name: compute for functions in _WRITTEN.values() for name, compute in functions.items()}),
+            **all_computed("chlo", {name: compute for functions in _EXPANSIONS.values() for name, compute in functions.items()}),
             **{operation.name: computed(_broadcast_elementwise) for operation in _BROADCASTS},
         },
         self_contained=tuple(operation.name for operation in _FUNCTIONS),

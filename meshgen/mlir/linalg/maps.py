@@ -20,10 +20,10 @@ from meshgen.mlir.arith.payload import Builder
 from meshgen.mlir.spread import Loops, Spread, reshaped_dim, sliced
 
 # Maximum number of slices per window; a window that needs more is gathered. Chosen to bound the number of nodes
-MOST_SLICES = 256
+MAX_WINDOW_SLICES = 256
 # Maximum number of elements of a gather's constant index table per indexed dim; 2^22 int64 are 32 MB. Chosen to bound
 # the size of a program
-MOST_PLACES = 1 << 22
+MAX_INDEX_TABLE_ELEMENTS = 1 << 22
 
 
 class UnreadableMap(Exception):
@@ -128,7 +128,7 @@ def _gather_dims(builder: Builder, value: Value, expressions: Sequence[AffineExp
     uses = [loop for line in lines if line is not None for loop in line.loops]
     gathered_dims = [
         dim for dim, line in enumerate(lines)
-        if line is None or _slice_count(line, sizes) > MOST_SLICES or any(uses.count(loop) > 1 for loop in line.loops)
+        if line is None or _slice_count(line, sizes) > MAX_WINDOW_SLICES or any(uses.count(loop) > 1 for loop in line.loops)
     ]  # fmt: skip
     loops = sorted(
         {d.position for dim in gathered_dims for d in expressions[dim].dfs() if isinstance(d, AffineDimExpr)}
@@ -159,7 +159,7 @@ def _constant_indices(
 ) -> list[np.ndarray]:
     """Evaluate each index expression for all combinations of the loop indices."""
     shape = [sizes[loop] for loop in loops]
-    if math.prod(shape) > MOST_PLACES:
+    if math.prod(shape) > MAX_INDEX_TABLE_ELEMENTS:
         raise UnreadableMap(f"reads {math.prod(shape)} elements one by one")
     grid = dict(zip(loops, np.indices(shape), strict=True))
     return [np.broadcast_to(evaluated(expression, grid), shape) for expression in expressions]

@@ -82,7 +82,7 @@ def match_windowed_operand(structure: Structure, factor: SSAValue, out_loops: Lo
         or not _has_simple_windows(linear, out_loops)
     ):
         return None
-    value = _in_own_dims(structure, used[0], factor, structure.values[index])
+    value = _over_operand_dims(structure, used[0], factor, structure.values[index])
     return None if value is None else _cropped_dims(structure.builder, value, linear, out_loops, structure.sizes)
 
 
@@ -94,7 +94,7 @@ def _has_simple_windows(lines: Sequence[LinearIndex], out_loops: Loops) -> bool:
     return are_windows and len(set(loops)) == len(loops) and all(step > 0 for line in lines for _, step in line.steps)
 
 
-def _in_own_dims(structure: Structure, argument: BlockArgument, factor: SSAValue, value: Value) -> Value | None:
+def _over_operand_dims(structure: Structure, argument: BlockArgument, factor: SSAValue, value: Value) -> Value | None:
     """Compute `factor`, which depends on no other argument than `argument`, over all elements of the operand `value`."""
     loops = tuple(range(value.type.rank))
     body = Body(structure.builder, structure.block, value.type.shape, computed={argument: Spread(value, loops)})

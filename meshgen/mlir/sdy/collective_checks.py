@@ -213,7 +213,7 @@ def collective_fault(op: str, text: str, before: Sharding | None, after: Shardin
         )
     if message := _mismatch(before, after, *_appended_axes(op, text, lists, after.rank), mesh):
         return message
-    return _left_fault(before, lists, after, mesh) if op in _TO_UNREDUCED else ""
+    return _unreduced_axes_fault(before, lists, after, mesh) if op in _TO_UNREDUCED else ""
 
 
 def part_fault(ref: str, mesh: Mesh) -> str:
@@ -282,7 +282,7 @@ def _unreduced_fault(lists: Sequence[Axes], after: Sharding) -> str:
     )
 
 
-def _left_fault(before: Sharding, lists: Sequence[Axes], after: Sharding, mesh: Mesh) -> str:
+def _unreduced_axes_fault(before: Sharding, lists: Sequence[Axes], after: Sharding, mesh: Mesh) -> str:
     """Return an error message unless the result is unreduced along the listed axes and those of the operand, and no
     others.
     """

@@ -34,7 +34,7 @@ class Part:
     ends: list[Operation]
     foreign: list[SSAValue]
 
-    def shares_work_with(self, other: Part) -> bool:
+    def has_common_operation(self, other: Part) -> bool:
         """Whether the two parts have an operation in common, other than a constant."""
         return any(operation in other.body and operation.name != _CONSTANT for operation in self.body)
 
@@ -63,7 +63,9 @@ def parts_of(block: Block) -> list[Part]:
             (positions.get(candidate, -1) for candidate in producers if isinstance(candidate, Operation)), default=-1
         )
         fitting = (
-            candidate for candidate in parts if candidate.shares_work_with(part) and last < positions[candidate.ends[0]]
+            candidate
+            for candidate in parts
+            if candidate.has_common_operation(part) and last < positions[candidate.ends[0]]
         )
         if (matching := next(fitting, None)) is None:
             parts.append(part)

@@ -27,7 +27,7 @@ from meshgen.spec import PARTIAL_KINDS, Sharding
 
 T = TypeVar("T")
 Partial = tuple[tuple[str, str], ...]
-MOST_LOOPS = 192  # Maximum number of loops of an operation: three tensors with 64 dims each, which is NumPy's limit
+MAX_LOOPS = 192  # Maximum number of loops of an operation: three tensors with 64 dims each, which is NumPy's limit
 
 
 def parse_list(parser: AttrParser, element: Callable[[], T]) -> tuple[T, ...]:
@@ -271,8 +271,8 @@ def plan_text(plan: NodeSharding, *, is_typed: bool = False) -> str:
 def _parse_count(parser: AttrParser) -> int | None:
     """Parse a number of dims or loops if the next token is one, else return None."""
     count = parser.parse_optional_integer(allow_boolean=False, allow_negative=False)
-    if count is not None and count > MOST_LOOPS:
-        parser.raise_error(f"an operation has at most {MOST_LOOPS} loops")
+    if count is not None and count > MAX_LOOPS:
+        parser.raise_error(f"an operation has at most {MAX_LOOPS} loops")
     return count
 
 

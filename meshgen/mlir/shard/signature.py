@@ -102,7 +102,11 @@ def check_signature(module: Module) -> None:
         for ends, values, layouts, types, is_global in sides
         for fault in (
             *_gaps(module.stage, ends, values, layouts, types),
-            *(_misfits(module, values, layouts, types, is_global) if len(layouts) == len(types) == len(values) else ()),
+            *(
+                _local_type_faults(module, values, layouts, types, is_global)
+                if len(layouts) == len(types) == len(values)
+                else ()
+            ),
         )
     ]
     if faults:
@@ -122,7 +126,7 @@ def _gaps(
             yield Diagnostic("MG0104", message, values[0].loc if values else None, hint=hint)
 
 
-def _misfits(
+def _local_type_faults(
     module: Module, values: list[Value], layouts: list[Sharding], types: list[TensorType], is_global: bool
 ) -> Iterator[Diagnostic]:
     """Yield a fault for each argument or result whose type is not the local tile of the global type.

@@ -186,10 +186,10 @@ def _verify_size(reading: Reading, operation: Operation) -> None:
     size = checks.results[0] if is_query else checks.operands[1]
     checks.require(size == TensorType((), "i32"), f"the size must be i32[], got {size}")
     if not is_query:
-        _check_cut(checks, dim)
+        _check_reduced_dim(checks, dim)
 
 
-def _check_cut(checks: Checked, dim: int) -> None:
+def _check_reduced_dim(checks: Checked, dim: int) -> None:
     """Check that the result has the sizes of the operand, or a smaller size in `dim`."""
     (x, _), (result,) = checks.operands, checks.results
     fits = x.dtype == result.dtype and x.rank == result.rank

@@ -48,7 +48,7 @@ class Part:
     start: list[Entry]
     sizes: list[Entry]
     strides: list[Entry]
-    has_known_places: bool  # whether all offsets become constants when the dynamic sizes are specified
+    has_foldable_offsets: bool  # whether all offsets become constants when the dynamic sizes are specified
 
     @property
     def size(self) -> tuple[int, ...]:
@@ -98,7 +98,7 @@ def part_of(b: Builder, whole: TensorType) -> Part:
         entries_of(b, "offsets", op.offsets),
         entries_of(b, "sizes", op.sizes),
         entries_of(b, "strides", op.strides),
-        has_known_places=all(depends_only_on_sizes(b.importer, ssa) for ssa in op.offsets),
+        has_foldable_offsets=all(depends_only_on_sizes(b.importer, ssa) for ssa in op.offsets),
     )
     if any(len(entries) != whole.rank for entries in (part.start, part.sizes, part.strides)):
         raise Refused("MG0104", f"offsets, sizes and strides do not fit {whole}")
@@ -118,7 +118,7 @@ def _sliced(builder: Builder, value: Value, part: Part) -> Value:
 
     If its offsets depend on run-time values, gather a contiguous window, then slice it with the strides.
     """
-    if part.has_known_places:
+    if part.has_foldable_offsets:
         ends = [
             _sum_of_entries(builder, n, _reach(builder, size, stride))
             for n, size, stride in zip(part.start, part.sizes, part.strides, strict=True)

@@ -22,9 +22,9 @@ UPSTREAM = [
     node_of(operation.name) for operation in (*COLLECTIVES, *ROOTED, SHIFT) if operation.name.startswith("shard.")
 ]
 # Collective that splits a dim -> node attribute with the number of this dim
-_CUT = {"all_slice": "dim", "reduce_scatter": "dim", "all_to_all": "split_dim"}
+_SPLIT_DIMS = {"all_slice": "dim", "reduce_scatter": "dim", "all_to_all": "split_dim"}
 # Collective that concatenates tiles along a dim -> node attribute with the number of this dim
-_CONCATENATED = {"all_gather": "dim", "all_to_all": "concat_dim"}
+_CONCATENATED_DIMS = {"all_gather": "dim", "all_to_all": "concat_dim"}
 
 
 def write_annotate(printer: UpstreamPrinter, node: Node) -> None:
@@ -101,11 +101,14 @@ def _even_tiles(printer: UpstreamPrinter, node: Node) -> tuple[str, TensorType, 
         None in before.shape
         or None in after.shape
         or not printer.mesh.is_static
-        or (node.op not in _CUT and node.op not in _CONCATENATED)
+        or (node.op not in _SPLIT_DIMS and node.op not in _CONCATENATED_DIMS)
     ):
         return name, before, after
     count, source, target = printer.mesh.group_size(axes_of(node.attrs)), [*before.sizes], [*after.sizes]
-    cut_dim, joined_dim = node.attrs.get(_CUT.get(node.op, "")), node.attrs.get(_CONCATENATED.get(node.op, ""))
+    cut_dim, joined_dim = (
+        node.attrs.get(_SPLIT_DIMS.get(node.op, "")),
+        node.attrs.get(_CONCATENATED_DIMS.get(node.op, "")),
+    )
     if joined_dim is not None:
         target[joined_dim] = before.sizes[joined_dim] * count if joined_dim != cut_dim else target[joined_dim]
     if cut_dim is not None and cut_dim != joined_dim:

@@ -117,19 +117,19 @@ class _Call:
     def spread(self, value: Value, names: Names) -> Spread:
         """Return `value` reshaped to one dim per factor in `names`. Raises Refused if it has an unexpected shape."""
         shape = tuple(self.sizes[f] for f in names)
-        if value.type.shape != self._of_heads(names):
+        if value.type.shape != self._call_shape(names):
             raise Refused(
-                "MG0104", f"has an operand {value.type}, which must have the shape {[*self._of_heads(names)]}"
+                "MG0104", f"has an operand {value.type}, which must have the shape {[*self._call_shape(names)]}"
             )
         return self.builder.shaped(value, shape), names
 
-    def _of_heads(self, names: Names) -> tuple[int, ...]:
+    def _call_shape(self, names: Names) -> tuple[int, ...]:
         """Return the shape that a value with the factors `names` has in the call, where all heads form one dim."""
         return tuple(self.sizes[f] * (self.sizes["g"] if f == "h" and "g" in names else 1) for f in names if f != "g")
 
     def _bias(self, bias: Value) -> Spread:
         """Return the bias without the dims of size 1, along which it is broadcast."""
-        full = self._of_heads(("b", "h", "g", "t", "s"))
+        full = self._call_shape(("b", "h", "g", "t", "s"))
         if bias.type.rank != 4 or any(
             size not in (1, full_size) for size, full_size in zip(bias.type.shape, full, strict=True)
         ):
@@ -237,7 +237,7 @@ class _Call:
             "zero_empty": True,
         }
         values = self.builder.append(op, [value for value, _ in operands], kinds, attrs, regions)
-        return [self.builder.shaped(v, self._of_heads(names)) for v, names in zip(values, results, strict=True)]
+        return [self.builder.shaped(v, self._call_shape(names)) for v, names in zip(values, results, strict=True)]
 
 
 def _forward(importer: Importer, operation: Operation, has_bias: bool) -> None:

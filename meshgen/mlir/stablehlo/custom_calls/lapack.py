@@ -189,13 +189,15 @@ def _permutation(builder: Builder, rows: Value, kind: TensorType) -> Value:
             range(len(batch)),
         )
         step_row = builder.constant(step, kind)
-        first, second = (_at(builder, order, builder.compare("EQ", positions, x)) for x in (step_row, exchanged_row))
+        first, second = (
+            _selected_element(builder, order, builder.compare("EQ", positions, x)) for x in (step_row, exchanged_row)
+        )
         order = builder.select(builder.compare("EQ", positions, exchanged_row), first, order)
         order = builder.select(builder.compare("EQ", positions, step_row), second, order)
     return order
 
 
-def _at(builder: Builder, values: Value, chosen: Value) -> Value:
+def _selected_element(builder: Builder, values: Value, chosen: Value) -> Value:
     """Return the element that `chosen` selects in each row of `values`, broadcast along the row."""
     kind, dim = values.type, values.type.rank - 1
     masked = builder.select(chosen, values, builder.constant(0, kind))

@@ -72,13 +72,13 @@ def _refuse_conversion(importer: Importer, operation: Operation) -> None:
 
 # Targets that return their operands: hints about memory spaces and layouts, which have no effect here, and a callback
 # that inspects a sharding during compilation.
-_IN_PLACE = ("annotate_device_placement", "MoveToHost", "MoveToDevice", "LayoutConstraint", "InspectSharding")
+_IDENTITIES = ("annotate_device_placement", "MoveToHost", "MoveToDevice", "LayoutConstraint", "InspectSharding")
 
 TARGETS: dict[str, Target] = {
     "shape_assertion": _shape_assertion,
     "Sharding": _import_older_sharding,
     **dict.fromkeys(("SPMDFullToShardShape", "SPMDShardToFullShape"), _refuse_conversion),
-    **dict.fromkeys(_IN_PLACE, _pass_operands_through),
+    **dict.fromkeys(_IDENTITIES, _pass_operands_through),
     # The attribute `sdy.sharding` of the call annotates its result.
     "xla.sdy.FuncResultSharding": _pass_operands_through,
     "stablehlo.dynamic_reduce_window": called_reduce_window,
