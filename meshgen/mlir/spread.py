@@ -45,7 +45,9 @@ def sliced(builder: Builder, value: Value, start: Sequence[int], limit: Sequence
 
 
 def reshaped_dim(builder: Builder, value: Value, dim: int, parts: Sequence[int | None]) -> Value:
-    """Reshape dim `dim` into dims of the sizes `parts`. A dim of size 1 may be dropped, by empty `parts`."""
+    """Reshape dim `dim` into dims of the sizes `parts`. If `parts` is empty, the dim, which must have size 1, is
+    dropped.
+    """
     return builder.reshape(value, (*value.type.shape[:dim], *parts, *value.type.shape[dim + 1 :]))
 
 

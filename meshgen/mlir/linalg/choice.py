@@ -120,7 +120,7 @@ def _order(condition: SSAValue, terms: Sequence[SSAValue], accumulators: Sequenc
 
 
 def joint_reduction(structure: Structure, body: Body, choice: JointReduction, out_loops: Loops) -> list[Value] | None:
-    """Emit the joint reduction `choice` over all loops that do not index the outputs; `out_loops` do.
+    """Emit the joint reduction `choice` over all loops except `out_loops`, the loops that index the outputs.
 
     The result is combined with the initial values of the outputs. Returns None if a term is unsupported.
     """

@@ -60,8 +60,7 @@ def _folding_loop_body(structure: Structure, out_loops: Sequence[Loops], folded:
                        elements: Sequence[Spread], operands: Sequence[Value]) -> tuple[Graph | None, list[Value]]:  # fmt: skip
     """Build one iteration, which takes the iteration index, the outputs, the operands, and the captured values.
 
-    Returns the body and the captured values as values of the enclosing graph. Returns None as the body if it is
-    unsupported.
+    Returns the body, or None if it is unsupported, and the captured values as values of the enclosing graph.
     """
     outer = structure.builder.importer
     inner = Importer(outer.reading, Graph(""), outer)

@@ -80,7 +80,7 @@ def _pack(b: Builder, value: Value, target: Value, *pads: Value) -> Value:
 
 
 def _unpack(b: Builder, value: Value, target: Value) -> Value:
-    """Transpose, merge the tiles, and slice off the padding at the end of each dim."""
+    """Transpose, merge each tile dim into its outer dim, and slice off the padding at the end of each dim."""
     layout, plain = _layout(b, target.type, value.type), target.type.sizes
     shape, order = layout.split(plain)
     back = tuple(sorted(range(len(order)), key=order.__getitem__))

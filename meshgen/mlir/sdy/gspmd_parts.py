@@ -78,7 +78,7 @@ def parts_of(block: Block) -> list[Part]:
 
 
 def _part_before(end: Operation) -> Part:
-    """Return the part that ends with the conversion `end` only: the operations on which `end` depends, back to the
+    """Return the part that the single conversion `end` closes: the operations on which `end` depends, back to the
     starts.
     """
     block, part = end.parent_block(), Part(set(), set(), [end], [])

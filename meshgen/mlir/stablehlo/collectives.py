@@ -65,9 +65,11 @@ class Group(NamedTuple):
 def group_of(importer: Importer, operation: Operation, is_ordered: bool = True) -> Group | None:
     """Return the groups of a collective as mesh axes. If they are invalid, reports a fault and returns None.
 
-    On a channel, [[0]] lists replicas: in a program with one replica, it means a group of all devices. If the groups
-    run along no mesh axes, the devices are permuted so that they run along axes of the same size. Unless `is_ordered`,
-    the order of the devices within a group does not matter.
+    In a program with one replica, the groups [[0]] with a channel mean one group of all devices. If no mesh axes have
+    the
+    groups, the devices are permuted so that axes of the same size have them. Unless `is_ordered`, the order of the
+    devices
+    within a group does not matter.
     """
     if not has_mesh(importer, operation):
         return None

@@ -88,11 +88,7 @@ def write_convolution(printer: UpstreamPrinter, node: Node) -> None:
     if reversed_dims := [dim for dim, flag in zip(attrs.kernel_spatial, attrs.window_reversal, strict=True) if flag]:
         out = printer.temporary(f"tensor.empty() : {tensor_text(kernel)}")
         right = printer.temporary(reversed_text(printer, right, kernel, reversed_dims, out))
-    grouped = [
-        _with_split_features(image, roles[0], groups),
-        _with_split_features(kernel, roles[1], groups),
-        _with_split_features(kind, roles[2], groups),
-    ]
+    grouped = [_split_type(t, role, groups) for t, role in zip((image, kernel, kind), roles, strict=True)]
     left, right = reshaped(printer, left, image, grouped[0]), reshaped(printer, right, kernel, grouped[1])
     init = printer.filled(node, printer.number(0, kind.dtype), grouped[2])
     maps = [affine_map(inner + 1 + spatial, _in_order(role)) for role in roles]
@@ -130,7 +126,7 @@ def _in_order(roles: Mapping[int, Sequence[Index]]) -> list[Index]:
     return [index for dim in sorted(roles) for index in roles[dim]]
 
 
-def _with_split_features(kind: TensorType, roles: Mapping[int, Sequence[Index]], groups: int) -> TensorType:
+def _split_type(kind: TensorType, roles: Mapping[int, Sequence[Index]], groups: int) -> TensorType:
     """Return the type `kind` with its feature dim split into feature group and feature within the group."""
     sizes: list[int] = []
     for dim, size in enumerate(kind.sizes):
