@@ -15,8 +15,8 @@ INPUTS = ["params.h.0.w", "params.h.1.w", "optimizer.h.1.w", "optimizer.step", "
         ("params.h.0.w", "params.h.0.w"),
         ("params/h/0/w", "params.h.0.w"),
         ("params['h'][0]['w']", "params.h.0.w"),
-        ("h.0.w", "params.h.0.w"),  # only one parameter ends with this name
-        ("h.1.w", None),  # two parameters end with this name
+        ("h.0.w", "params.h.0.w"),  # only `params.h.0.w` ends with this name
+        ("h.1.w", None),  # two inputs end with this name
         ("step", "optimizer.step"),
         ("scale", None),  # `arg0` is a generated name, which the user did not choose
         ("w", None),

@@ -88,7 +88,10 @@ class Body:
 
 
 def candidate_tiles(body: Graph) -> list[Mapping[str, Any]]:
-    """Return the tiles of a body's candidates. Checks that they are distinct and that a recorded tile is chosen."""
+    """Return the tiles of the candidate kernels of a body.
+
+    Checks that the tiles are distinct. If one of the tiles is then recorded as the fastest, it must be the chosen one.
+    """
     tiles = [source.tile for source in kernel_sources("body", body, ONE)]
     assert all(tile not in tiles[:index] for index, tile in enumerate(tiles)), tiles
     for tile in tiles:

@@ -21,7 +21,7 @@ from meshgen import api
 from meshgen.compiled.executable import Executable
 from meshgen.testing.oracle import check
 
-DIMS = (2, 5, 3)  # of the carried tensors
+DIMS = (2, 5, 3)  # sizes of the dims of carried tensors
 
 
 class _Body:

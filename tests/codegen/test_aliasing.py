@@ -73,7 +73,10 @@ def check_numbers(module: Module, plan: Schedule, path: Path) -> None:
 
 @pytest.mark.parametrize("is_part", [False, True], ids=["another value", "another part"])
 def test_part_of_a_join_overwrites_one_operand(is_part: bool, tmp_path: Path) -> None:
-    """Check join(left - right, right or another sum): only one of `left` and `right` may share the join's bytes."""
+    """Check a concatenation of `left - right` and another part, which is `right` if `is_part`.
+
+    The difference may overwrite only one of `left` and `right`.
+    """
     graph = arguments(3)
     (left,), (right,), (other,) = (summed(graph, graph.add("tanh", [x], [VECTOR]).result) for x in graph.inputs)
     part = graph.add("subtract", [left, right], [VECTOR]).result

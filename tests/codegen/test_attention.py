@@ -27,8 +27,8 @@ class Form:
     dtype: str = "bf16"
     softmax_dtype: str = "f32"
     divides_late: bool = False
-    is_swapped: bool = False  # the second matmul has the values as its left operand
-    is_wide: bool = False  # queries and keys are converted to the dtype of the softmax first
+    is_swapped: bool = False  # the second matmul is V^T P^T, with the values as its left operand
+    is_wide: bool = False  # queries and keys are converted to the softmax dtype first
 
 
 def attention(form: Form, function: Function, *more: str) -> tuple[Body, Value]:
@@ -177,7 +177,10 @@ def test_attention_with_bias_and_padding_averages_fully_masked_rows() -> None:
 
 @pytest.mark.parametrize("fill", [-1e30, -3.3e38, -20.0])
 def test_fully_masked_rows_average_all_values(fill: float) -> None:
-    """Check 90 rows that see no key: their result is the average of all values, also of blocks that causal order skips."""
+    """Check a mask that hides all keys from the first 90 rows.
+
+    The result of such a row is the average of all values, including the blocks that a causal loop would skip.
+    """
     body, out = attention(Form((1, 140, 1, 32, 140, 1)), masked(fill, ("GE", 90)))
     kernel = check_single_kernel(body.done(out))
     args = random_args(kernel)
@@ -188,7 +191,10 @@ def test_fully_masked_rows_average_all_values(fill: float) -> None:
 
 @pytest.mark.parametrize("base", ["scores", "products with 0", "an operand"])
 def test_additive_mask_skips_blocks_only_if_added_to_scores(base: str) -> None:
-    """Check that blocks are not skipped if an operand of 2e9 makes the filled scores the highest."""
+    """Check a mask added to an operand of 2e9 instead of to the scores.
+
+    Masked scores are then the highest, so no block may be skipped.
+    """
 
     def function(body: Body, scores: Value) -> Value:
         select = masked(0.0, ("GE", 0))(body, scores)
@@ -264,7 +270,7 @@ def test_attention_with_other_users_of_scores_is_not_fused(which: str) -> None:
 
 
 @pytest.mark.parametrize("fault", ["another maximum", "not divided by its sum", "type", "rows too long"])
-def test_near_attention_programs_are_not_fused(fault: str) -> None:
+def test_programs_that_differ_from_attention_are_not_fused(fault: str) -> None:
     """Check programs that differ from attention in one respect and are compiled to several kernels."""
     form = Form(
         (1, 20, 1, 16, 20, 1),

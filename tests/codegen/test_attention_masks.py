@@ -1,4 +1,4 @@
-"""Tests of masks by position: they bound the keys of a row, in whatever form they are written."""
+"""Tests of masks by position: however the mask is written, the kernel derives from it which keys each row can see."""
 
 from __future__ import annotations
 
@@ -102,8 +102,10 @@ def attention(write: Write) -> tuple[Positions, Graph]:
     "write", [subtracted, multiplied, inverted, scaled_after, window, both_ways, with_data, shared, shared_inside]
 )
 def test_masks_by_position_bound_keys(write: Write) -> None:
-    """Check that within the bounds the score equals that without comparisons, and that elsewhere it is the fill or
-    includes it.
+    """Check the visible range of keys that is derived from a mask.
+
+    Inside the range, the score equals the score computed without comparisons. Outside, it equals the fill value, or the
+    sum of the fill value and the score.
     """
     positions, region = attention(write)
     mask = positions.mask(region, KEY, ROW)

@@ -54,7 +54,7 @@ def proven_of(lines: str, size: int, programs: int = 1, **counts: int) -> list[b
 
 LISTS = (
     FLAT + "begin, end = first(tl.load(x_ptr), 3)\nfor k in range(0, end - begin):\n    {at}\n    tl.load(x_ptr + at)\n"
-)  # of any length
+)  # the list can have any length
 
 
 INSIDE = [
@@ -65,7 +65,7 @@ INSIDE = [
     (FLAT + "tl.load(x_ptr + i % 7 * 3, mask=i % 7 < 5, other=0)", 13, 4),
     (FLAT + "tl.load(x_ptr + i // 4 - 2, mask=(i // 4 - 2 >= 0) & (i // 4 - 2 < 9), other=0)", 9, 1),
     (FLAT + "at = tl.minimum(tl.maximum(tl.load(x_ptr).to(tl.int32), 0), 6)\ntl.load(x_ptr + at * 2 + 1)", 14, 1),
-    (FLAT + "tl.store(x_ptr + i * 3 % 7, 1)", 7, 1),  # intervals do not prove it; all points are enumerated
+    (FLAT + "tl.store(x_ptr + i * 3 % 7, 1)", 7, 1),  # not provable by intervals, so all points are enumerated
     (TILES + "tl.load(x_ptr + m * 48 + n)", 160 * 48, 30),
     (BLOCKS, 160, 4),
     (FLAT + "tl.load(x_ptr + i.to(tl.int64) * 4194304, mask=i < 1024, other=0)", 2**32, 1),
@@ -87,7 +87,7 @@ OUTSIDE = [
     (FLAT + "tl.load(x_ptr + i - 64, mask=i % 128 < 64, other=0)", 2**20, 1024),
     (FLAT + "tl.load(x_ptr + i)", 2047, 2),
     (FLAT + "tl.load(x_ptr + i, mask=i <= 15, other=0)", 15, 1),
-    (FLAT + "tl.load(x_ptr + (-i + 2) // 3 + 4, mask=i < 15, other=0)", 5, 1),  # -4 // 3 is -1 on a GPU
+    (FLAT + "tl.load(x_ptr + (-i + 2) // 3 + 4, mask=i < 15, other=0)", 5, 1),  # on a GPU, -4 // 3 is -1
     (FLAT + "tl.load(x_ptr + (-i + 2) % 3, mask=i < 15, other=0)", 3, 1),
     (FLAT + "tl.load(x_ptr + i // 4 - 2, mask=i // 4 - 2 < 9, other=0)", 9, 1),
     (FLAT + "at = tl.minimum(tl.load(x_ptr).to(tl.int32), 6)\ntl.load(x_ptr + at * 2 + 1)", 14, 1),
@@ -95,12 +95,12 @@ OUTSIDE = [
     (FLAT + "tl.store(x_ptr + i * 3 % 8, 1)", 7, 1),
     (TILES + "tl.load(x_ptr + m * 48 + n)", 160 * 48 - 1, 30),
     (TILES.replace("% height", "% 4") + "tl.load(x_ptr + m * 48 + n)", 160 * 48, 30),
-    (FLAT + "tl.load(x_ptr + i * 4194304, mask=i < 1024, other=0)", 2**32, 1),  # overflows 32 bits
+    (FLAT + "tl.load(x_ptr + i * 4194304, mask=i < 1024, other=0)", 2**32, 1),  # the offset overflows 32 bits
     (FLAT + "tl.load(x_ptr + i * 4194304 // 4194304, mask=i < 1024, other=0)", 1024, 1),
     (FLAT + "tl.load(x_ptr + i, mask=(i < 9) | (i > 20), other=0)", 9, 1),
     (LOOP.format(mask="").replace("i *", "0 *"), 100, 1),
     (LOOP.format(mask=", mask=k_col < 101, other=0").replace("i *", "0 *"), 100, 1),
-    (FLAT + "tl.load(y + i, mask=i < 0, other=0)", 1, 1),  # not a pointer
+    (FLAT + "tl.load(y + i, mask=i < 0, other=0)", 1, 1),  # `y` is not a pointer
 ]  # fmt: skip
 
 
@@ -125,7 +125,7 @@ def test_device_coordinates_are_bounded_by_their_group_size() -> None:
     assert proven_of(lines.format(10), 10, index=4)[-1] and not proven_of(lines.format(11), 10, index=4)[-1]
 
 
-def test_bound_of_a_sum_bounds_its_multiples() -> None:
+def test_known_bound_of_a_sum_limits_sums_of_its_multiples() -> None:
     x, y, z = variable("x", 5), variable("y", 4), variable("z", 3)
     ranges = Ranges([Fact(x * 4 + y - 10, -FAR, -1)])
     assert ranges.bounds(x * 12 + y * 3 + z) == (0, 29)

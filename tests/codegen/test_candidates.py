@@ -48,7 +48,7 @@ def test_candidates_split_the_epilogue_before_shrinking_the_tile() -> None:
         *[(128, True)] * 2,
         *[(64, False)] * 3,
         *[(64, True)] * 2,
-    ]  # the first to be built, and some that tuning may prefer
+    ]  # the candidate that is built first, and further ones that tuning may prefer
 
 
 @pytest.mark.parametrize("rows, columns", [(40, 130), (64, 64), (7, 33)])

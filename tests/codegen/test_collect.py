@@ -44,7 +44,8 @@ def streams(program: Module) -> list[int]:
 @pytest.mark.parametrize("mesh, expected", [
     (HOSTS, [NETWORK, COMMUNICATION, NETWORK]),
     (replace(make_mesh({"host": 2, "gpu": 8}), machine=MACHINES["dgx-h100"]), [NETWORK, COMMUNICATION, NETWORK]),
-    (replace(make_mesh({"host": 2, "gpu": 2}), machine=MACHINES["dgx-h100"]), [COMMUNICATION] * 3),  # all in one host
+    # all four devices are in one host
+    (replace(make_mesh({"host": 2, "gpu": 2}), machine=MACHINES["dgx-h100"]), [COMMUNICATION] * 3),
     (make_mesh({"host": 2, "gpu": 2}), [COMMUNICATION] * 3),
 ])  # fmt: skip
 def test_collectives_over_slower_links_use_the_network_stream(mesh: Mesh, expected: list[int]) -> None:
@@ -67,7 +68,8 @@ def test_both_communication_streams_overlap() -> None:
     program = gradients(HOSTS, calls)
     plan = schedule(program, costs=costs())
     check(plan, program.mesh)
-    # Two kernels of 1 s, then two collectives of 3 s in sequence. One stream would take 13 s.
+    # Two kernels of 1 s, then two collectives of 3 s in sequence take 8 s. With one communication stream, the step
+    # would take 13 s.
     assert plan.step_seconds == pytest.approx(8.0)
     assert sorted(exposure.hidden for exposure in plan.exposures) == pytest.approx([0.0, 0.0, 2.0, 3.0])
 

@@ -50,7 +50,8 @@ def test_parameters_are_updated_in_place_after_their_last_read() -> None:
     assert len(after.plan.given_up) == 2 and not before.plan.given_up and after.warnings == []
     assert after.memory.peak_bytes == before.memory.peak_bytes - 2 * 8 * 8 * 4
     memory = memory_of(after.plan)
-    assert memory.live_bytes == 2 * 256 + 192 + 192 <= memory.peak_bytes  # w, m, x and y
+    # two inputs of 256 bytes (w and m), and x and y of 192 bytes each
+    assert memory.live_bytes == 2 * 256 + 192 + 192 <= memory.peak_bytes
     (part,) = simulate([Scheduled(after.mesh, after.plan)]).parts
     assert peak_of(memory_over_time(part))[1] == memory.live_bytes
     assert [donation["kept"] for donation in after.record()["donations"]] == ["", ""]

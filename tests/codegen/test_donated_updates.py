@@ -22,7 +22,7 @@ RATE = [
     f"%rates = stablehlo.broadcast_in_dim %r, dims = [] : (tensor<f32>) -> {SCALES}",
     f"%s = stablehlo.multiply %g, %rates : {SCALES}",
 ]
-# The scale of a normalization: all rows read it, and a sum over the rows updates it.
+# An update of a normalization's scale: all rows read the scale, and a sum over the rows updates it.
 SCALE = (
     [
         SPREAD,
@@ -37,7 +37,7 @@ SCALE = (
     "%v, %y",
     TYPES,
 )
-# The same, where another result reads the new scale in the same kernel.
+# The same update, but another result of the same kernel reads the new scale.
 READ_AGAIN = (
     [
         *SCALE[0],
@@ -88,7 +88,7 @@ def test_update_overwrites_its_input(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", COPIED)
-def test_update_without_same_index_op_keeps_its_kernel(name: str) -> None:
+def test_update_stays_fused_if_every_op_reads_other_indices(name: str) -> None:
     executable = plan(program(*COPIED[name], DONATED), target="cpu")
     assert [warning.code for warning in executable.warnings] == ["MG0111"]
     assert launches(executable) == launches(plan(program(*COPIED[name], ""), target="cpu"))
@@ -127,7 +127,10 @@ def test_updated_scale_with_another_user_is_correct(tmp_path: Path) -> None:
 
 
 def test_session_steps_equal_calls_on_emulated_gpus(tmp_path: Path) -> None:
-    """Check two steps that carry the scale. The emulator detects races between programs of a launch."""
+    """Check that two session steps, which carry the scale from step to step, equal two calls.
+
+    The emulator would report a race between programs of the in-place kernel.
+    """
     mg.compile(program(*SCALE, DONATED), target="cuda:sm_80", precision="highest").save(tmp_path / "m.mgx")
     module, rng = mg.load(tmp_path / "m.mgx"), np.random.default_rng(0)
     w, x, m = (rng.standard_normal(b.type.sizes).astype(np.float32) for b in module.inputs)

@@ -13,7 +13,7 @@ from meshgen.codegen.triton_source import KernelSource, kernel_source
 from meshgen.ir.graph import Graph
 from meshgen.ops.evaluate.evaluator import evaluate
 
-K = 520  # above the least contracted size for descriptors, and no multiple of a tile's k
+K = 520  # contracted size: long enough for TMA descriptors, and no multiple of a tile's k
 
 
 def product(
@@ -113,7 +113,7 @@ def test_main_loop_loads_only_by_tma() -> None:
     ],
 )
 def test_descriptor_is_proven_only_if_in_bounds(sizes: str, inside: bool) -> None:
-    """Check shapes that depend on n <= 8, and on an unknown y."""
+    """Check descriptors whose shape contains `n`, which is at most 8, or `y`, about which nothing is known."""
     text = f"def f(x_ptr, n):\n    b = tl.make_tensor_descriptor(x_ptr + 32, {sizes}, [16, 1], [8, 16])\n"
     assert proven(code_of(text, "f"), Given({"x_ptr": 160}, {"n": 9}, 1, {})) == [inside]
 
@@ -121,9 +121,9 @@ def test_descriptor_is_proven_only_if_in_bounds(sizes: str, inside: bool) -> Non
 @pytest.mark.parametrize("m, n", [(1, 136), (136, 1), (1, 1)])
 @pytest.mark.parametrize("k", [K, 40])
 def test_vector_operands_are_zero_padded_tma_tiles(m: int, n: int, k: int) -> None:
-    """Check vectors of one row, or of one column if its elements are contiguous.
+    """Check operands of one row, and of one column if its elements are contiguous.
 
-    Short ones, and all on sm_80, use pointers.
+    Short operands, and all operands on sm_80, are loaded through pointers instead.
     """
     body = product(m, n, k)
     source = kernel_source("product", body, ONE)

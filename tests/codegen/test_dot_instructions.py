@@ -112,7 +112,7 @@ def test_gemms_use_wgmma(name: str, unit: str) -> None:
     kernel = built()[name].kernel
     text = kernel.ptx.decode()
     scales = re.findall(r"wgmma\.mma_async[^;]*, (\S+), 1, 1[;,]", text)
-    assert ("0" in scales) == (unit == "QGMMA"), scales  # 0: the MMA overwrites its accumulator
+    assert ("0" in scales) == (unit == "QGMMA"), scales  # 0 means that the MMA overwrites its accumulator
     assert kernel.instructions[unit] and min(map(int, re.findall(r"wgmma\.mma_async\S*m64n(\d+)k", text))) >= 128
 
 
@@ -172,7 +172,7 @@ def gated_f32() -> Graph:
 
 
 def computed(dtype: str) -> Graph:
-    """Return a GEMM whose left operand is computed: x * y, or x converted to bf16."""
+    """Return a GEMM whose left operand is computed in the kernel: `x * y`, or `x` converted to bf16."""
     b = Body(f"{dtype}[8192,4096]", "bf16[4096,4096]", "bf16[8192,4096]", name="computed")
     x, w, y = b.inputs
     left = b.op("multiply", x, y) if dtype == "bf16" else b.op("convert", x, to="bf16[8192,4096]")

@@ -7,7 +7,7 @@ from test_fuse import fused, launches
 
 
 def test_rotary_powers_are_computed_once() -> None:
-    """Check `x[m, n] * sin(m * base ** -n)`: all rows share its 64 powers."""
+    """Check `x[m, n] * sin(m * base ** -n)`: all rows share the 64 powers of `base`."""
     body = Body("f32[4096,64]")
     (x,) = body.inputs
     steps = body.op("iota", to="f32[64]", dim=0)

@@ -123,8 +123,9 @@ def test_negative_dividends_are_shifted_to_non_negative() -> None:
     x = variable("x", 15)
     assert str((constant(2) - x) // 3) == "((-x + 14) // 3) - 4"
     assert str((constant(2) - x) % 3) == "(-x + 14) % 3"
-    assert str((x * 2 + 1) // 3) == "(x * 2 + 1) // 3"  # already non-negative
-    for shift in range(-7, 8):  # The form does not depend on a common shift, so equal indices stay equal.
+    assert str((x * 2 + 1) // 3) == "(x * 2 + 1) // 3"  # x * 2 + 1 is never negative, so it needs no shift
+    # Adding a multiple of the divisor does not change the form of a quotient, so equal indices stay equal.
+    for shift in range(-7, 8):
         assert (constant(2 + 3 * shift) - x) // 3 - shift == (constant(2) - x) // 3
         assert (constant(2 + 3 * shift) - x) % 3 == (constant(2) - x) % 3
 
@@ -165,7 +166,10 @@ def test_quotients_are_simplified() -> None:
 
 @pytest.mark.parametrize("parts", [(3, 2), (2, 3)])
 def test_nested_delinearizations_cancel(parts: tuple[int, int]) -> None:
-    """Check a reshape of the kept rows of a reduce: it delinearizes a row index that was delinearized before."""
+    """Check a reshape of the rows that a reduce keeps.
+
+    It splits the row index into coordinates, although the index was itself combined from coordinates.
+    """
     row = variable("row", 12)
     index = (row // 6, row % 6)
     reshaped = delinearize(linearize(index, (2, 6)), (2, *parts))

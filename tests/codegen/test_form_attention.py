@@ -210,7 +210,7 @@ def other_divisor(q: Any, k: Any, v: Any) -> Any:
 
 
 @pytest.mark.parametrize("function", [scores_returned, not_normalized, other_divisor])
-def test_near_attention_is_not_formed(function: Function) -> None:
+def test_program_that_differs_from_attention_is_not_formed(function: Function) -> None:
     assert_stays(entered(function, [ROW] * 3))
 
 
@@ -227,7 +227,7 @@ def test_wrong_attention_gradient_is_not_formed() -> None:
 
 def test_loop_carried_mask_becomes_function_of_positions() -> None:
     def layers(q: Any, k: Any, v: Any) -> Any:
-        mask = causal()  # JAX computes it before the loop.
+        mask = causal()  # JAX computes the mask before the loop.
         layer = attend(lambda s: jnp.where(mask, s, -1e30))
         return jax.lax.scan(lambda x, _: (layer(x, k, v), None), q, None, length=3)[0]
 

@@ -70,7 +70,10 @@ def test_reversed_late_schedule_is_not_longer(seed: int) -> None:
 
 
 def test_priority_is_the_latest_start() -> None:
-    """Check a chain of 1 + 3 beside a task of 2. The chain has no slack; the other task has 2 seconds."""
+    """Check two independent chains of tasks: 1 s then 3 s, and 2 s then 0.5 s.
+
+    The longer chain has no slack. Tasks are ordered by how late they may start.
+    """
     tasks = [Task(COMPUTE, 2, ()), Task(COMMUNICATION, 1, ()), Task(COMMUNICATION, 3, (1,)), Task(COMPUTE, 0.5, (0,))]
     start, _ = start_times(tasks, range(4))
     (priority, _), _ = justified(tasks, start)

@@ -75,7 +75,7 @@ def test_softmax_and_layer_norm_are_one_kernel_each(dtype: str) -> None:
 
 
 def test_epilogues_are_fused_up_to_collectives() -> None:
-    """Check out = all_reduce(tanh(x @ w + b) @ v) + x, and its row sums."""
+    """Check the program `out = all_reduce(tanh(x @ w + b) @ v) + x`, which also returns the row sums of `out`."""
     b = Body("f32[6,8]", "f32[8,12]", "f32[12]", "f32[12,8]")
     x, w, bias, v = b.inputs
     h = b.dot(x, w, ((1,), (0,)))
@@ -159,7 +159,10 @@ def test_cheap_values_are_recomputed_in_each_user() -> None:
 
 
 def test_chained_updates_are_not_recomputed_exponentially() -> None:
-    """Check updates that read their operand twice: in a single kernel, the last one would compute the first 2^23 times."""
+    """Check a chain of updates that each read their operand twice.
+
+    In a single kernel, the last update would compute the first one 2^23 times.
+    """
     b = Body("f32[64]", "f32[8]", "i32[]")
     value, rows, start = b.inputs
     for _ in range(24):
@@ -281,7 +284,7 @@ def test_generated_sort_operand_is_fused_into_one_kernel() -> None:
 
 
 def test_added_kernels_get_unique_names() -> None:
-    """Check a table from which kernels with lower numbers were removed."""
+    """Check a table whose names start at `dot_2`: numbering a new kernel by the table's size would repeat a name."""
     bodies: list[Graph] = []
     for size in (2, 3, 4):
         b = Body(f"f32[4,{size}]", f"f32[{size},5]")

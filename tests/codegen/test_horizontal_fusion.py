@@ -103,7 +103,7 @@ def test_kernel_before_a_collective_is_not_delayed() -> None:
 
 
 def test_late_gradient_does_not_delay_other_updates() -> None:
-    """Check that one more launch is preferred to starting all updates when the last message arrives."""
+    """Check that updates run in one more launch instead of all waiting for the last message."""
     b = Body("f32[1024,4096]", "f32[1024,4096]", "f32[64,64]", "f32[4096,4096]")
     w, g, small, large = b.inputs
     updated = b.op("subtract", w, reduced(b, b.op("tanh", g)))
@@ -120,7 +120,10 @@ def test_late_gradient_does_not_delay_other_updates() -> None:
 
 
 def test_joined_launches_do_not_increase_memory() -> None:
-    """Check GEMMs that are summed one by one: a single launch of the sums would keep all GEMM results alive."""
+    """Check several GEMMs whose results are added to an accumulator one by one.
+
+    A single launch of all additions would keep all GEMM results alive.
+    """
     b = Body(*["f32[256,256]"] * 5)
     products = [b.dot(x, b.inputs[-1], ((1,), (0,))) for x in b.inputs[:-1]]
     sums = [b.reduce("add", b.op("multiply", p, b.op("tanh", p)), 0) for p in products]
@@ -141,7 +144,7 @@ def test_joined_kernel_has_a_limited_number_of_pointers(monkeypatch: pytest.Monk
 
 
 def test_segments_with_many_programs_are_proven_in_bounds() -> None:
-    """Check more programs than the prover enumerates."""
+    """Check a launch with too many programs for a proof that enumerates them."""
     b = Body("f32[1500000,1024]", "f32[64]", "f32[64]")
     x, y, z = b.inputs
     source = kernel_source("many", b.done(b.op("tanh", x), b.op("negate", y), b.op("sine", z)), ONE)

@@ -121,7 +121,7 @@ def together(module: Module) -> list[list[str]]:
 
 
 def test_parallel_chains_are_joined_step_by_step() -> None:
-    """Check launches with different users that depend on the same (empty) set of collectives."""
+    """Check two launches that have different users but wait for the same collectives, namely none."""
     p = MemoryBoundLaunches(*rows(1400, 1500))
     ends: list[Value] = []
     for n, x in zip("xy", p.inputs, strict=True):
@@ -158,7 +158,7 @@ def test_large_launches_of_unequal_templates_are_not_joined() -> None:
 
 
 def updates(p: Launches, *names: str) -> list[Value]:
-    """Return a launch per input after an all_reduce of its own. Names that start with `s` sum rows."""
+    """Return one launch per input, which waits for an all_reduce of that input. A launch named `s...` sums rows."""
     return [
         (p.sum if name.startswith("s") else p.map)(name, p.all_reduce(x))
         for name, x in zip(names, p.inputs, strict=False)
@@ -166,7 +166,9 @@ def updates(p: Launches, *names: str) -> list[Value]:
 
 
 def test_last_launches_after_unequal_collectives_are_joined() -> None:
-    """Check that the step time does not grow, since a GEMM starts last."""
+    """Check launches that wait for different messages. Joining them does not lengthen the step, since a GEMM starts
+    last.
+    """
     p = MemoryBoundLaunches(*rows(1400, 1500))
     assert together(p.done(*updates(p, "m", "n"))) == [["m", "n"]]
 
@@ -177,7 +179,7 @@ def test_last_launches_are_joined_by_template() -> None:
 
 
 def test_last_launches_are_joined_only_within_memory() -> None:
-    """Check a program with memory for two of the three summed GEMM results."""
+    """Check a program whose memory limit allows only two of the three GEMM results to be alive together."""
     p = MemoryBoundLaunches("f32[6000,8]", "f32[6100,8]", "f32[6200,8]", "f32[8,1024]")
     *messages, w = p.inputs
     products = [p.sum(f"s{n}", p.dot(f"p{n}", p.all_reduce(x), w)) for n, x in enumerate(messages)]
@@ -185,7 +187,10 @@ def test_last_launches_are_joined_only_within_memory() -> None:
 
 
 def test_launches_before_unequal_collectives_are_not_joined() -> None:
-    """Check that the first message does not wait for both launches, and that others are joined."""
+    """Check that the launches before two messages stay separate, so that the first message does not wait for both.
+
+    Launches without a message are joined.
+    """
     p = MemoryBoundLaunches(*rows(1400, 1500, 3, 4))
     x, y, z, w = p.inputs
     first, second = p.map("first", x), p.map("second", y)
@@ -209,7 +214,10 @@ def test_launch_that_is_not_joined_is_unchanged() -> None:
 
 
 def test_advanced_launches_read_before_overwriting() -> None:
-    """Check a reader that needs a view behind the writer's position in the program."""
+    """Check a launch that reads a donated input, and a later launch that overwrites this input.
+
+    The reader also needs a view that is computed late, so joining moves it close to the writer.
+    """
     p = MemoryBoundLaunches(*rows(1400, 1500, 1500, 1500), "f32[1,8]", "f16[1024,8]", "f32[8,1024]")
     x, y, owned, step, row, w, v = p.inputs
     vector = p.dot("vector", row, v)

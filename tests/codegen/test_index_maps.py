@@ -45,7 +45,10 @@ def test_gemms_over_index_maps_match_reference(dtype: str) -> None:
 
 @pytest.mark.parametrize("start", [0, 1, 2, 3, 4, 5])
 def test_strided_slice_of_interior_padding_matches_reference(start: int) -> None:
-    """Check every second element of an `x` with interior padding of one: either all are elements or none is."""
+    """Check slices with stride 2 of `x` padded with one zero between elements.
+
+    Depending on `start`, a slice contains only elements of `x` or only padding.
+    """
     b = Body("i32[5]")
     padded = b.op("pad", b.inputs[0], b.constant(7, "i32"), low=(1,), high=(2,), interior=(1,))
     strided = b.op("slice", padded, start=(start,), limit=(12,), stride=(2,))

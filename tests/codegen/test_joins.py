@@ -15,7 +15,7 @@ from meshgen.ops.evaluate.evaluator import evaluate
 
 
 def kernels(graph: Graph) -> list[Graph]:
-    """Return the bodies of the launches after checking that the program computes the same."""
+    """Return the body of each launch after checking that the fused program computes the same results."""
     module = fused(graph)
     args = random_args(graph)
     for got, want in zip(run(module, args), evaluate(graph, args), strict=True):
@@ -71,7 +71,10 @@ def test_groups_across_a_collective_are_not_joined() -> None:
 
 
 def test_groups_that_read_at_different_indices_are_not_joined() -> None:
-    """Check kernels that read a value and its transpose: a joined kernel would read it twice as well."""
+    """Check a kernel that reads a value and another that reads its transpose.
+
+    A joined kernel would also read the value twice, so joining saves nothing.
+    """
     b = Body(*["f32[1024,1024]"] * 3)
     m, v, g = b.inputs
     transposed = b.op("transpose", g, perm=(1, 0))

@@ -13,7 +13,7 @@ from meshgen.ops.evaluate.evaluator import evaluate
 from tests.codegen.bodies import ONE, Body, check, emulated
 
 pytestmark = pytest.mark.usefixtures("one_element_per_thread")
-# The ops of a line share a kernel.
+# One kernel tests all ops of a line.
 OF_FLOATS = (
     ("add", "subtract", "multiply", "divide", "maximum", "minimum"),
     ("power", "remainder", "atan2", "next_after"),
@@ -44,7 +44,8 @@ def test_float_constants_keep_their_signs(ops: Sequence[str], dtype: str) -> Non
     applied_ops = [node.op for node in body.nodes if node.op in ops]
     for op, got, want in zip(applied_ops, results, expected, strict=True):
         np.testing.assert_allclose(got, want, rtol=1e-5)
-        is_number = ~np.isnan(want) & (op not in ("maximum", "minimum"))  # for 0.0 and -0.0, NumPy may return either
+        # NumPy may return either zero for the maximum or minimum of 0.0 and -0.0
+        is_number = ~np.isnan(want) & (op not in ("maximum", "minimum"))
         np.testing.assert_array_equal(np.signbit(got)[is_number], np.signbit(want)[is_number])
 
 

@@ -1,4 +1,4 @@
-"""Tests of load counts: how many loads a value takes, and that no kernel exceeds the limit per result."""
+"""Tests of load counts: the loads that computing a value takes, and the limit on loads per result of a kernel."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def pad(b: Body, value: Value, low: int, high: int, interior: int = 0) -> Value:
 
 
 def loads(graph: Graph) -> dict[Value, int]:
-    """Return the number of loads per value if only the inputs are in memory."""
+    """Return the number of loads that each value takes if only the inputs are in memory."""
     producers, cached_loads, counter = graph.index.producers, dict[Value, Needed](), Loads()
     return {node.results[0]: len(counter.by(node, producers.get, cached_loads)) for node in graph.nodes}
 
@@ -61,7 +61,7 @@ def scan(length: int, nested: bool) -> Graph:
 
 @pytest.mark.parametrize("nested", [False, True])
 def test_scan_kernels_stay_within_the_load_limit(nested: bool) -> None:
-    assert max(loads(scan(32, False)).values()) > 20 * DEFAULT.fusion.loads  # in one kernel
+    assert max(loads(scan(32, False)).values()) > 20 * DEFAULT.fusion.loads  # if one kernel computed the entire scan
     graph = scan(64, nested)
     module = fused(graph)
     for name, body in module.kernels.items():
@@ -82,7 +82,10 @@ def test_dot_loads_are_not_counted_for_its_users() -> None:
 
 
 def test_generated_values_are_not_recomputed_exponentially() -> None:
-    """Check levels that each read the previous one at three indices: one kernel would compute 3^24 values."""
+    """Check 24 levels that each read the previous level at three indices.
+
+    A single kernel would compute the first level 3^24 times.
+    """
     b = Body("f32[32]")
     (x,) = b.inputs
     value = b.op("iota", to="f32[32]", dim=0)
@@ -97,7 +100,7 @@ def test_generated_values_are_not_recomputed_exponentially() -> None:
 
 
 def test_lookups_at_equal_indices_are_computed_once() -> None:
-    """Check a chain of lookups that each add the value at an index to the value at the table's index."""
+    """Check a chain of lookups. Each adds the previous value at an index to the previous value at the table's index."""
     b = Body("f32[16]", "i32[16,1]")
     value, table = b.inputs
     for _ in range(12):

@@ -30,7 +30,8 @@ def test_inputs_and_constants_are_never_shared():
 
 
 def test_buffers_of_unordered_streams_do_not_alias():
-    # Task 1 of stream 1 reads the first buffer. Task 2 of stream 0 writes the second buffer without waiting for it.
+    # Task 1 of stream 1 reads the first buffer. Task 2 of stream 0 writes the second buffer and does not wait for that
+    # read.
     first = Lifetime(10, (0, 0, 0), (1, 1, 0), False)
     racing = Lifetime(10, (1, 0, 0), (2, 0, 0), False)
     ordered = Lifetime(10, (1, 1, 0), (2, 0, 0), False)
@@ -42,7 +43,7 @@ def test_empty_buffers_take_no_space():
     assert place([Lifetime(0, None, (0, 0, 0), True), Lifetime(0, (0, 0, 0), (1, 0, 0), False)]) == ([0, 0], 0)
 
 
-def test_clocks_follow_streams_and_events():
+def test_vector_clocks_advance_with_streams_and_events():
     start, end = clocks([0, 1, 0, 1], [[], [0], [], [2]])
     assert start == [(0, 0, 0), (1, 0, 0), (1, 0, 0), (2, 1, 0)]
     assert end == [(1, 0, 0), (1, 1, 0), (2, 0, 0), (2, 2, 0)]
@@ -73,7 +74,7 @@ def random_lifetimes(rng: random.Random, count: int) -> list[Lifetime]:
 def test_interferences_are_exactly_the_unordered_lifetimes(seed: int):
     rng = random.Random(seed)
     lives = random_lifetimes(rng, 60)
-    rng.shuffle(lives)  # The program order differs from the issue order.
+    rng.shuffle(lives)  # program order is then not issue order
     conflicts = interferences(lives, range(len(lives)))
     for i, a in enumerate(lives):
         expected = {j for j, b in enumerate(lives) if i != j and not (ends_before(a, b) or ends_before(b, a))}
@@ -97,10 +98,12 @@ def test_random_placements_never_overlap_live_storages(seed: int):
 @pytest.mark.parametrize(
     ("lives", "best"),
     [
-        ([(1, 0, 3), (1, 1, 6), (4, 4, 6)], 5),  # biggest first; in birth order: 6
-        ([(3, 0, 4), (2, 1, 3), (3, 2, 3), (4, 3, 5)], 8),  # biggest first: 9
-        ([(2, 4, 8), (3, 5, 9), (4, 2, 4), (4, 1, 6), (2, 4, 7)], 11),  # from the bottom up; biggest first: 12
-        ([(2, 3, 6), (4, 6, 7), (3, 0, 4), (2, 4, 7), (1, 2, 6)], 6),  # from the bottom up, second try; first: 7
+        ([(1, 0, 3), (1, 1, 6), (4, 4, 6)], 5),  # found by placing the biggest first; in birth order: 6
+        ([(3, 0, 4), (2, 1, 3), (3, 2, 3), (4, 3, 5)], 8),  # found by another order than biggest first, which gives 9
+        # found by placing from the bottom up; biggest first gives 12
+        ([(2, 4, 8), (3, 5, 9), (4, 2, 4), (4, 1, 6), (2, 4, 7)], 11),
+        # found by the second attempt from the bottom up; the first gives 7
+        ([(2, 3, 6), (4, 6, 7), (3, 0, 4), (2, 4, 7), (1, 2, 6)], 6),
     ],
     ids=["biggest-first", "not-biggest-first", "bottom-up", "highest-first"],
 )
@@ -110,7 +113,7 @@ def test_smallest_of_several_placements_is_chosen(lives: list[tuple[int, int, in
     assert total == best * unit
 
 
-def test_placements_tried_decrease_with_interfering_pairs(monkeypatch: pytest.MonkeyPatch):
+def test_fewer_placements_are_tried_if_more_storages_interfere(monkeypatch: pytest.MonkeyPatch):
     placed, place_from_bottom = list[int](), memory._place_from_bottom
 
     def counted(*args: Any) -> Any:
@@ -126,7 +129,7 @@ def test_placements_tried_decrease_with_interfering_pairs(monkeypatch: pytest.Mo
 
 
 def test_placement_work_grows_with_live_storages_not_all_pairs(monkeypatch: pytest.MonkeyPatch):
-    """Count comparisons where candidates are looked up, in blocks of a few hundred, and where gaps are searched."""
+    """Count the comparisons of storages by the lookup of candidates (in blocks of `LOOKS`) and by the search for gaps."""
     compared, in_gaps, count = 0, 0, 20 * memory.LOOKS
     used_after, lowest_gap = memory._used_after, memory._lowest_gap
 
@@ -143,14 +146,14 @@ def test_placement_work_grows_with_live_storages_not_all_pairs(monkeypatch: pyte
     monkeypatch.setattr(memory, "_used_after", counted_after)
     monkeypatch.setattr(memory, "_lowest_gap", counted_gap)
     place([*[Lifetime(64, None, (1, 0, 0), True)] * 500, *chain(count, 1000)], 0)
-    # each storage with its own block, and with earlier ones that are still alive
+    # Each storage is compared with its own block, and with earlier storages that are still alive.
     assert count <= compared <= 2 * memory.LOOKS * count
-    assert 0 < in_gaps <= 2 * count  # one neighbor on each side
+    assert 0 < in_gaps <= 2 * count  # at most one neighbor on each side of a storage
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_arena_is_not_smaller_than_its_lower_bound(seed: int):
-    """Check the bound against random arenas, and that it is exact if no order leaves a gap."""
+    """Check the bound for random lifetimes. It is exact if the placement leaves no gap in any order."""
     lives = [Lifetime(700, None, (9, 0, 0), True), *random_lifetimes(random.Random(seed), 60)]
     assert 0 < memory.least_bytes(lives) <= place(lives)[1]
     one_at_a_time = [Lifetime(512, (n, 0, 0), (n + 1, 0, 0), False) for n in range(5)]

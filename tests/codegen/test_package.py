@@ -19,7 +19,7 @@ from tests.codegen.programs import costs, layers, mixed
 
 
 class FakeSource:
-    """A kernel source as the generator returns it."""
+    """A stand-in for the kernel source that the generator returns."""
 
     def __init__(self, name: str, operands: int):
         self.text = f"# {name}\n"

@@ -15,7 +15,7 @@ from tests.emulator.ptx_builds import ptx_of
 
 
 def bucket(*columns: int) -> Graph:
-    """Return gradients concatenated along columns, as in one message, and scaled."""
+    """Return the scaled concatenation of gradients along columns, as they are sent in one message."""
     b = Body(*(f"f32[8,{n}]" for n in columns), f"f32[8,{sum(columns)}]")
     *parts, scale = b.inputs
     parts[1] = b.op("negate", parts[1])
@@ -79,7 +79,7 @@ def test_concatenations_along_several_dims_are_not_split() -> None:
 
 
 def stacked(dtype: str, *sizes: tuple[int, ...]) -> Graph:
-    """Return weights concatenated along rows, the last of which is stored transposed."""
+    """Return the concatenation of several weights along rows. The last weight is stored transposed."""
     b = Body(*(f"{dtype}[{','.join(map(str, size))}]" for size in sizes))
     *parts, last = b.inputs
     transposed = b.op("transpose", last, perm=(*range(last.type.rank - 2), last.type.rank - 1, last.type.rank - 2))

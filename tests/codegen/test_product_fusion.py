@@ -124,7 +124,7 @@ def test_integer_gemms_are_summed_in_sequence() -> None:
     assert source.text.count("for k in") == 2
 
 
-def test_gemm_read_between_the_two_is_not_joined() -> None:
+def test_gemms_are_not_joined_if_second_needs_result_of_first() -> None:
     b = Body("f32[256,512]", "f32[512,256]", "f32[512,256]")
     x, w, v = b.inputs
     first = b.dot(x, w, K)
@@ -154,12 +154,15 @@ def test_dependent_gemms_are_not_joined() -> None:
 
 
 def test_joined_gemms_do_not_extend_operand_lifetimes() -> None:
-    """Check a first GEMM with large operands and a small result, and a second GEMM that follows other large values."""
+    """Check a GEMM with large operands and a small result, and a second GEMM that needs other large values first.
+
+    Joining both GEMMs would keep the operands of the first one alive.
+    """
     b = Body("f32[64,65536]", "f32[65536,64]", "f32[64,64]", "f32[65536,64]")
     x, w, y, u = b.inputs
     first = b.dot(b.op("transpose", b.dot(w, y, K), perm=(1, 0)), u, K)
     late = b.dot(b.dot(b.dot(x, w, K), y, K), y, K)
-    joined(b.done(b.op("add", first, late)))  # `joined` compares the memory
+    joined(b.done(b.op("add", first, late)))  # `joined` checks that memory does not grow
 
 
 def test_gemms_that_need_smaller_tiles_are_not_joined() -> None:

@@ -105,13 +105,15 @@ def test_contracting_ragged_matmul_loads_rows_by_tma() -> None:
 
 @pytest.mark.parametrize("contracts", [False, True])
 @pytest.mark.parametrize("dtype", ["f32", "i8", "f64"])
-def test_ragged_matmul_of_other_dtypes_with_epilogue(dtype: str, contracts: bool) -> None:
+def test_ragged_matmul_matches_reference_for_other_dtypes(dtype: str, contracts: bool) -> None:
     body = ragged(contracts, 70, 24, 40, 3, dtype, epilogue=dtype != "i8")
     check(body, args=with_groups(body, (30, 0, 25)), length=30)
 
 
-def test_ragged_matmul_with_computed_left_operand() -> None:
-    """Check a computed left operand, whose rows outside of the group need masks since no load zeroes them."""
+def test_ragged_matmul_masks_computed_left_operand() -> None:
+    """Check a left operand that the kernel computes. Its rows outside of the group need masks, since no load zeroes
+    them.
+    """
     body = Body("bf16[90,40]", "bf16[3,40,24]", "i32[3]", "i32[3]", name="ragged")
     x, w, starts, ends = body.inputs
     rows = body.op("add", x, body.splat(1, x))

@@ -57,7 +57,7 @@ def test_random_program_kernels_match_their_bodies(first: int) -> None:
     for seed in range(first, min(first + AT_ONCE, COUNT)):
         try:
             fused = run_stages(program_of(seed), options_of(seed), Timing(), "fuse")["fuse"]
-        except MeshgenError:  # a rejected program; `test_random_programs` covers these
+        except MeshgenError:  # The program is rejected, which `test_random_programs` covers.
             continue
         with np.errstate(all="ignore"):
             for part in fused.parts or [fused]:

@@ -154,7 +154,7 @@ def test_recurrence_hoists_loop_invariant_values() -> None:
 
 
 def test_recurrence_error_bound_is_tight() -> None:
-    """Check that the error bound follows the iterations: it is finite, and below a change of one row by a thousandth."""
+    """Check the error bound of a recurrence of 12 iterations: it is finite, and below a thousandth of the result."""
     body, node = recurrence(api.plan(text(*PROGRAMS["linear"]), target="cuda:sm_90"))
     operands = random_operands(body, [1])
     results, bounds = evaluate(body, operands), error_bound(body, operands)
@@ -182,7 +182,10 @@ def test_recurrence_result_shared_by_lanes_is_stored_once(tmp_path: Path) -> Non
 
 
 def test_random_recurrences_match_their_loops() -> None:
-    """Check that most random loops become kernels, some with nodes beside them, and that all compute the same."""
+    """Check that at least half of the random loops become recurrence kernels, and that all compute the same results.
+
+    Some of the programs have further kernels.
+    """
     programs = [random_bodies.planned(seed) for seed in range(24)]
     assert sum("recurrence" in templates(executable) for executable in programs) >= 12
     assert sum(len(executable.plan.items) > 1 for executable in programs) >= 6
@@ -190,12 +193,14 @@ def test_random_recurrences_match_their_loops() -> None:
 
 
 def recorded(x: Any) -> Any:
-    """Sum over all lanes in each iteration, which as a recurrence would store the carried value for each iteration."""
+    """Sum over all lanes in each iteration. A recurrence kernel would have to store the carried value of each
+    iteration.
+    """
     return lax.scan(lambda h, _: (h * 0.5 + 1, jnp.square(h).sum()), x, None, length=300)
 
 
 def test_recurrence_does_not_stack_carried_values() -> None:
-    """Check that the carried values are not stacked, which would take 300 times their bytes."""
+    """Check that the carried values of all iterations are not stored: they would take 300 times the bytes of one."""
     planned = api.plan(text(recorded, ((256, 64),), "f4"), target="cuda:sm_90")
     assert "recurrence" not in templates(planned)
     assert planned.memory.peak_bytes < 10 * 256 * 64 * 4
@@ -240,7 +245,7 @@ def test_recurrence_with_many_operands_fits_in_shared_memory(arch: str) -> None:
 
 
 def written(first: int, step: int, trips: int) -> Any:
-    """Return a loop that writes sums over the lanes of the carried value into some of the seven rows of a stack."""
+    """Return a loop that writes rows of a stack of seven rows. Each row is the sum of the carried value over its lanes."""
 
     def program(x: Any, sums: Any) -> Any:
         def trip(i: Any, state: Any) -> Any:

@@ -26,7 +26,7 @@ def product(m: int, k: int, n: int, dtype: str = "bf16") -> Graph:
     return b.done(b.dot(*b.inputs, ((1,), (0,))))
 
 
-def test_gemm_flops_and_bytes() -> None:
+def test_gemm_counts_multiply_adds_twice_and_operands_once() -> None:
     body = product(64, 128, 32)
     assert graph_flops(body) == 2 * 64 * 128 * 32
     assert kernel_bytes(body) == 2 * (64 * 128 + 128 * 32 + 64 * 32)
@@ -42,7 +42,11 @@ def test_kernel_bytes_count_each_read_element_once() -> None:
 
 
 def test_gemm_peak_depends_on_precision() -> None:
-    """Check rates: TF32 has half the peak of bf16, three TF32 MMAs a third of that, and f32 the rate of the FMA pipes."""
+    """Check the peak rates of f32 GEMMs.
+
+    TF32 has half the peak of bf16, three TF32 MMAs per product have a third of that, and exact f32 has the rate of the
+    FMA pipes.
+    """
     module = Module(make_mesh({"x": 1}), product(8192, 8192, 8192, "f32"))
     for device in DEVICES.values():
         seconds = [
@@ -88,7 +92,7 @@ def test_tile_time_includes_copy_latency() -> None:
     assert [tile.k for tile in specialized_tiles(usual, [product._replace(k=8256)], device, is_wide=False)] == [
         64,
         64,
-    ]  # the last iteration of k = 128 is half empty
+    ]  # with k = 128, the last iteration would be half empty
     wide = specialized_tiles(usual, [product], device, is_wide=True)
     assert [(tile.m, tile.n, tile.parts) for tile in wide] == [(256, 128, 1), (128, 256, 2)]
 
@@ -130,7 +134,7 @@ def top(size: int) -> Graph:
 def test_device_of_target_is_the_closest_known_gpu() -> None:
     assert device_of("cuda:sm_80,sm_90").name == "sm_80"
     assert device_of("cpu").name == "sm_90"
-    assert device_of("cuda:sm_89").name == "sm_80"  # the GPU with the same tensor cores
+    assert device_of("cuda:sm_89").name == "sm_80"  # the known GPU with the same tensor cores as sm_89
 
 
 def fastest(product: Product, device: Device) -> Tile:
@@ -141,7 +145,7 @@ def test_fastest_tile_depends_on_the_gemm() -> None:
     device = DEVICES["sm_90"]
     big = fastest(Product(1, 8192, 8192, 8192, "bf16"), device)
     assert (big.m, big.n, big.k, big.num_warps, big.num_stages) == (128, 256, 64, 8, 3)
-    assert fastest(Product(1, 1, 4096, 4096, "bf16"), device).m == 64  # the rows of a warp group's MMA
+    assert fastest(Product(1, 1, 4096, 4096, "bf16"), device).m == 64  # the fewest rows of a warp group's MMA
     assert fastest(Product(1, 1, 4096, 4096, "bf16"), DEVICES["sm_80"]).m == 16
     few = fastest(Product(1, 512, 512, 512, "bf16"), device)
     assert few.m * few.n < big.m * big.n

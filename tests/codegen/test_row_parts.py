@@ -44,7 +44,7 @@ def by_heads(x: Array, w: Array, scale: Array) -> Array:
 
 
 def all_kinds(x: Array, w: Array) -> Array:
-    """Return the GEMM and every kind of reduction of its row segments, for sizes that are no multiple of a tile."""
+    """Return a GEMM result with every kind of reduction over segments of its rows. No size is a multiple of a tile."""
     z = x @ w
     segments = heads(z, 128)
     return (
@@ -83,7 +83,7 @@ def loss(x: Array, w: Array, at: Array) -> Array:
     return jax.nn.logsumexp(z, -1) - jnp.take_along_axis(z, at[:, None], -1)[:, 0]
 
 
-FUSED = {  # name -> program, types of its arguments, launches
+FUSED = {  # name -> program, types of its arguments, number of launches
     "heads of 64": (queries_and_keys, [of((72, 128)), of((128, 256)), of((128, 128)), *[of((64,), "float32")] * 2], 1),
     "heads of 128": (
         queries_and_keys,
@@ -98,7 +98,8 @@ FUSED = {  # name -> program, types of its arguments, launches
     "constant of rows": (constant_of_rows, [of((50, 64)), of((64, 192))], 1),
     "cross-entropy": (loss, [of((72, 64)), of((64, 640)), of((72,), "int32")], 2),
 }
-NOT_FUSED = {  # name -> program and types: segments that match no tile width, and integer reductions
+# name -> program, types of its arguments; segments match no tile width, or the reductions are of integers
+NOT_FUSED = {
     "heads of 48": (queries_and_keys, [of((72, 128)), of((128, 192)), of((128, 96)), *[of((48,), "float32")] * 2]),
     "integers": (
         lambda x, w: heads(jnp.matmul(x, w, preferred_element_type=jnp.int32), 64).max(-1),
@@ -137,7 +138,7 @@ def test_unsupported_row_segments_are_reduced_in_another_kernel(name: str) -> No
 
 
 def test_gemm_epilogue_supports_one_segment_length() -> None:
-    """Check two segment lengths: those of the second length are reduced in another kernel."""
+    """Check reductions over segments of two lengths: another kernel reduces the segments of the second length."""
     program = api.plan(
         text_of(lambda x, w: (heads(x @ w, 64).max(-1), heads(x @ w, 32).min(-1)), [of((72, 64)), of((64, 256))])
     )
@@ -152,8 +153,11 @@ def test_large_tile_reduces_two_segments_in_sequence() -> None:
     assert (source.tile["n"], source.tile["parts"], source.tile["is_specialized"]) == (256, 2, True)
 
 
-def test_joint_gemms_with_row_reductions_are_independent() -> None:
-    """Check the predicted time of a gated unit: unlike attention's GEMMs, its GEMMs are independent."""
+def test_gated_unit_gemms_are_costed_as_independent() -> None:
+    """Check that two GEMMs in a gated unit take less than three times the predicted time of one.
+
+    Unlike the two GEMMs of attention, they do not depend on each other.
+    """
 
     def seconds(count: int) -> float:
         b = Body("bf16[256,8192]", *["bf16[8192,4096]"] * count)

@@ -65,9 +65,9 @@ FORMS: dict[str, tuple[str, str, str, str, dict[str, Any]]] = {
 
 @pytest.mark.parametrize("form", FORMS)
 def test_any_scatter_becomes_a_row_scatter(form: str) -> None:
-    """Check repeated indices and indices out of bounds on both sides.
+    """Check repeated indices, and indices out of bounds at both ends.
 
-    Results are bitwise equal, since the update order is kept.
+    Results are bitwise equal, since updates are combined in their order.
     """
     operand, indices, updates, kind, attrs = FORMS[form]
     graph = scatter(operand, indices, updates, kind, **attrs)
@@ -85,7 +85,7 @@ def test_any_scatter_becomes_a_row_scatter(form: str) -> None:
     [("add", "f32"), ("add", "bf16"), ("add", "i32"), ("maximum", "f32"), ("and", "i32"), ("multiply", "i16")],
 )
 def test_scatter_of_many_updates_to_few_rows_becomes_a_reduction(kind: str, dtype: str) -> None:
-    """Check also the kernel, and that updates out of bounds are dropped."""
+    """Check the rewritten graph and its kernel. Some indices are out of bounds, and their updates are dropped."""
     graph = scatter(f"{dtype}[5,2]", "i32[4200,1]", f"{dtype}[4200,2]", kind)
     args = given(graph, -3, 9)
     rows = after(scatter_to_rows, graph)
@@ -109,9 +109,9 @@ def test_other_scatters_are_sorted(types: tuple[str, str, str], kind: str) -> No
 
 
 def test_scatters_at_equal_indices_share_a_sort() -> None:
-    """Check scatters of scalars and of rows at the same indices.
+    """Check scatters of scalars and of rows at the same indices: one sort serves both.
 
-    Indices clamped to another row count need another sort.
+    A scatter into another number of rows clamps the indices differently and needs a sort of its own.
     """
     b = Body("f32[9]", "f32[9,5]", "f32[12]", "i32[60,1]", "f32[60]", "f32[60,5]", name="scattering")
     scalars, rows, other, indices, ones, many = b.inputs

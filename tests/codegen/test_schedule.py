@@ -39,8 +39,7 @@ def test_schedules_pass_the_checker(module):
 
 def test_collectives_start_as_soon_as_their_input_is_ready():
     plan = plan_of(layers(4))
-    # 4 tanh kernels take 1 s each and 4 all-reduces 3 s each. The link is busy from 1 to 13 s, then one more kernel
-    # runs.
+    # 4 tanh kernels take 1 s each and 4 all-reduces 3 s each. The link is busy from 1 to 13 s; one more kernel follows.
     assert plan.step_seconds == pytest.approx(14.0)
     starts = [i.start for i in plan.items if i.is_collective]
     assert starts == pytest.approx([1.0, 4.0, 7.0, 10.0])
@@ -59,11 +58,11 @@ def _in_program_order(module, model):
     return tasks, range(len(tasks))
 
 
-def test_hidden_and_exposed_seconds_add_up():
+def test_hidden_and_exposed_seconds_add_up_to_duration():
     plan = plan_of(layers(4))
     for e in plan.exposures:
         assert e.hidden + e.exposed == pytest.approx(plan.items[e.item].seconds)
-    # Kernels run from 1 to 4 s beside the first all-reduce, then one kernel beside each of the others.
+    # The first all-reduce hides the three kernels from 1 to 4 s, and each of the others hides one kernel.
     assert [e.hidden for e in plan.exposures] == pytest.approx([3.0, 1.0, 1.0, 1.0])
     assert plan.exposed_seconds == pytest.approx(6.0)
 
@@ -152,7 +151,8 @@ def test_list_schedules_are_near_the_optimum():
 
 
 def test_task_is_ready_when_its_last_predecessor_ends():
-    # Task 1 starts after task 3 and ends before task 0. Task 2 needs both. Task 4 of the same stream is ready earlier.
+    # Task 1 starts after task 3 and ends before task 0. Task 2 needs tasks 0 and 1. Task 4 is on the same stream as
+    # task 2 and is ready earlier.
     tasks = [Task(COMPUTE, 10, ()), Task(COMMUNICATION, 1, (3,)), Task(COMMUNICATION, 5, (0, 1)), Task(COMMUNICATION, 1, ()), Task(COMMUNICATION, 8, (3,))]  # fmt: skip
     order = list_order(tasks, lambda n: (0.0, n)).numbers
     assert order.index(4) < order.index(2)
@@ -168,10 +168,10 @@ def step_of(seconds, nbytes):
 @pytest.mark.parametrize(
     ("plans", "chosen"),
     [
-        ([(100.0, 10), (101.9, 5)], 1),  # within 2 %: the fewest bytes
+        ([(100.0, 10), (101.9, 5)], 1),  # the plan with the fewest bytes among those within 2 % of the shortest
         ([(100.0, 10), (102.1, 5)], 0),
         ([(100.0, 10), (101.9, 9.9)], 0),  # saving 1 % of the bytes does not justify 2 % of the time
-        ([(100.0, 10), (99.0, 10)], 1),  # equal bytes: the shortest
+        ([(100.0, 10), (99.0, 10)], 1),  # for equal bytes, the shortest plan
     ],
 )
 def test_order_prefers_less_memory_when_times_tie(plans, chosen):
@@ -183,7 +183,7 @@ def test_order_prefers_less_memory_when_times_tie(plans, chosen):
 def branches(count, nbytes, seconds):
     """Return branches that each gather a weight and use it once.
 
-    If all are gathered ahead, all weights are alive together.
+    If all weights are gathered ahead of their use, all of them are alive at the same time.
     """
     kernel, gather = (Task(stream, time, ()) for stream, time in ((COMPUTE, seconds), (COMMUNICATION, 1.0)))
     tasks, storages = [], []
@@ -198,7 +198,10 @@ def branches(count, nbytes, seconds):
 
 
 def most_alive(order, tasks, storages):
-    """Return the maximum of bytes that are alive together, as far as a task's vector clock can tell."""
+    """Return the maximum number of bytes alive at the same time.
+
+    A storage counts until the vector clock of a task shows that all reads have finished.
+    """
     ends, alive, peak, now = {}, set(), 0, [(0,) * STREAMS] * STREAMS
     for index in order.numbers:
         task = order.tasks(tasks)[index]
@@ -242,7 +245,7 @@ def test_random_programs_are_issued_in_dependence_order():
 
 
 def _gradients(count):
-    """Return sums of squares of all-reduced gradients.
+    """Return the text of a program that sums the squares of all-reduced gradients.
 
     Running all GEMMs first hides more communication but keeps more bytes alive.
     """
@@ -274,7 +277,7 @@ def test_overlap_uses_more_memory_only_if_allowed():
     executable = mg.compile(GRADIENTS, target="cpu")
     fused = executable.fused
     steps = scheduling.Steps(fused, default_costs("cuda:sm_90"))
-    # If the program is in chunks, the cap is the memory of the program without chunks.
+    # If the program runs in chunks, its memory limit is the memory of the program without chunks.
     cap = steps.sequential_bytes if fused.memory_cap is None else fused.memory_cap
     assert executable.memory.peak_bytes <= cap
     assert executable.cost.step_seconds <= steps.in_order.seconds
@@ -282,7 +285,7 @@ def test_overlap_uses_more_memory_only_if_allowed():
     assert shorter and shorter.step_seconds < executable.cost.step_seconds / DEFAULT.scheduling.same_step
     assert shorter.memory_bytes > cap
     allowed = mg.compile(GRADIENTS, target="cpu", memory_limit=shorter.memory_bytes)
-    # Chunks may shorten the step further. Steps within `same_step` count as equal.
+    # Chunks may shorten the step further. Step times within the factor `same_step` count as equal.
     assert allowed.cost.step_seconds <= DEFAULT.scheduling.same_step * shorter.step_seconds
     assert allowed.memory.peak_bytes <= shorter.memory_bytes
     with pytest.raises(CodegenError, match=r"MG0303.*the limit of 1 kB"):

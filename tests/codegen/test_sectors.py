@@ -37,7 +37,7 @@ def traffic_of(lines: str, width: float = 4, size: int = 2**20, programs: int = 
         (FLAT + "row = tl.load(x_ptr + i // 64)\ntl.load(x_ptr + row * 64 + i % 64)", 4, 1.0),
     ],
 )
-def test_sector_efficiency_of_access_patterns(access: str, width: float, share: float) -> None:
+def test_sector_efficiency_depends_on_access_pattern(access: str, width: float, share: float) -> None:
     *_, last = traffic_of(access, width)
     assert last.efficiency == pytest.approx(share)
 

@@ -55,7 +55,7 @@ def test_sort_by_total_order_handles_special_values() -> None:
         check(graph, args=[x, indices], ulps=0)
 
 
-def test_sort_descending_by_second_operand() -> None:
+def test_sort_supports_descending_order_by_second_operand() -> None:
     check(sorting("f32[130]", "ui8[130]", dim=0, by=1, direction="GT"), ulps=0)
 
 
@@ -80,6 +80,7 @@ def test_top_k_of_long_rows_is_split(dtype: str, size: int, k: int) -> None:
     rng = np.random.default_rng(1)
     x = special(2, size, dtype=dtype) if floats else rng.integers(0, 100, (2, size)).astype(DTYPES[dtype])
     least = -np.nan if floats else np.iinfo(DTYPES[dtype]).min
-    for values in (x, np.full((2, size), least, DTYPES[dtype])):  # Padding has the same value but must not be selected.
+    # The second array holds only the value that is used as padding; padding must not be selected.
+    for values in (x, np.full((2, size), least, DTYPES[dtype])):
         for result, expected in zip(evaluate(parts, [values]), evaluate(graph, [values]), strict=True):
             np.testing.assert_array_equal(result.astype(np.float64), expected.astype(np.float64))

@@ -23,8 +23,8 @@ from tests.emulator.ptx_builds import ptx_of
 pytestmark = pytest.mark.usefixtures("two_multiprocessors", "tma_from_shorter_k", "narrow_tiles")
 Array = np.ndarray[Any, Any]
 Epilogue = Callable[[Body, Value], Value]
-K = 440  # above the least contracted size for descriptors in these tests, and no multiple of a tile's k
-LONG = 632  # a contracted size for which tiles of every variant exist
+K = 440  # contracted size: long enough for TMA descriptors in these tests, and no multiple of a tile's k
+LONG = 632  # longer contracted size, for which tiles of every variant exist
 
 
 def product(m: int, n: int, *more: str, left: bool = False, right: bool = False, dtype: str = "bf16", k: int = K,
@@ -72,7 +72,7 @@ def test_specialized_gemm_matches_reference_for_all_layouts(left: bool, right: b
     agree(body, sources[form], interpreted=False)
 
 
-def test_specialized_gemm_with_one_tile_per_program() -> None:
+def test_specialized_gemm_of_one_tile_per_program_matches_reference() -> None:
     agree(body := product(256, 64, dtype="f16", k=1024), specialized(body)[0])
 
 
@@ -122,7 +122,7 @@ def test_specialized_sibling_gemms_match_reference() -> None:
 
 
 def test_f32_results_use_narrower_tiles() -> None:
-    """Check f32 results: each warp group multiplies four 64-row tiles, or stores its rows in two halves."""
+    """Check GEMMs with f32 results. Each warp group multiplies four 64-row tiles, or stores its rows in two halves."""
     b = Body(f"bf16[248,{K}]", f"bf16[{K},120]", "f32[120]", name="product")
     x, w, bias = b.inputs
     y = b.dot(x, w, ((1,), (0,)), dtype="f32")
@@ -193,7 +193,7 @@ def test_specialized_equal_segments_share_a_loop() -> None:
 
 
 def test_specialized_unequal_segments_share_a_main_loop() -> None:
-    """Check GEMMs of unequal sizes with separate epilogues, two of one left operand.
+    """Check GEMMs of unequal sizes with separate epilogues; two of the GEMMs share a left operand.
 
     A program computes tiles of several GEMMs.
     """
@@ -262,7 +262,7 @@ def test_specialized_ragged_matmul_matches_reference(right: bool, starts: Sequen
     body = b.done(b.op("add", y, residual))
     args = random_args(body)
     inputs = [*args[:2], *(np.array(bounds_of_groups, np.int32) for bounds_of_groups in (starts, ends)), args[4]]
-    source = specialized(body)[right]  # another variant for each layout
+    source = specialized(body)[right]  # tests another variant for each layout
     assert source.grid == (2, 1, 1) and source.text.count("tl.range(") == 1
     agree(body, source, inputs)
 
@@ -293,7 +293,7 @@ def test_left_operand_is_computed_by_the_mma_warps() -> None:
 
 
 def test_epilogue_rereads_the_left_operand() -> None:
-    """Check a left operand that the epilogue also reads, by another tile."""
+    """Check an epilogue that reads the GEMM's left operand again, by tiles of another shape."""
     b = Body("bf16[128,640]", "bf16[640,640]", name="product")
     x, w = b.inputs
     body = b.done(b.op("add", b.dot(b.op("tanh", x), w, ((1,), (0,))), x))
@@ -303,7 +303,9 @@ def test_epilogue_rereads_the_left_operand() -> None:
 
 
 def test_gemms_that_need_pointer_loads_are_not_specialized() -> None:
-    """Check operands with a factor per row, unaligned operands, and sums of GEMMs with unequal layouts."""
+    """Check GEMMs whose operand is multiplied by a factor per row or is unaligned, and sums of GEMMs with unequal
+    layouts.
+    """
     scaled = Body("bf16[512,1024]", "bf16[1024,768]", "bf16[512]", name="product")
     summed = Body("bf16[512,1024]", "bf16[1024,768]", "bf16[512,1024]", "bf16[768,1024]", name="product")
     (x, w, scale), (left, right, other, more) = scaled.inputs, summed.inputs

@@ -42,7 +42,9 @@ def test_template_names_are_not_compared() -> None:
 
 
 def add_template(monkeypatch: pytest.MonkeyPatch, *, joins: bool) -> None:
-    """Insert a template before all others that matches kernels which add a value to itself, instead of `map`."""
+    """Insert a template before all others. It matches kernels that add a value to itself, which `map` would otherwise
+    match.
+    """
 
     def match(body: Graph, device: Device) -> KernelPlan | None:
         is_doubling = [(node.op, len({*node.operands})) for node in body.nodes] == [("add", 1)]

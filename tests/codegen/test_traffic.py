@@ -30,7 +30,10 @@ def check_fused_results(graph: Graph) -> None:
 
 
 def test_recomputation_does_not_read_dissolved_values(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Check that a recomputed chain starts from `moved`, since `inside` is computed in its users and not stored."""
+    """Check that a recomputed chain of ops starts from `moved`, which is stored.
+
+    `inside` is not stored, because each of its users computes it.
+    """
     use(monkeypatch, {"fusion.big_bytes": 512}, traffic)
     b = Body("f32[8,32]", "f32[]", "i1[8,32]", "f32[1,32]", "f32[1,32,8]", "f32[8,8]")
     start, shift, keep, limit, x, w = b.inputs
@@ -104,7 +107,10 @@ def test_random_fusion_revisions_match_reference(small: int, monkeypatch: pytest
 
 
 def looked_up(rows: int, columns: int) -> Graph:
-    """Look up rows at clamped indices, and replace the rows of invalid indices by zeros. Both need the indices."""
+    """Look up rows at clamped indices, and replace the rows of invalid indices by zeros.
+
+    Both the lookup and the replacement need the wrapped indices.
+    """
     b = Body(f"f32[64,{columns}]", f"i32[{rows}]")
     table, index = b.inputs
     wrapped = b.op("select", b.op("compare", index, b.splat(0, index), direction="LT", compare_type="SIGNED"),
@@ -124,13 +130,16 @@ def looked_up(rows: int, columns: int) -> Graph:
 
 @pytest.mark.parametrize("columns, kernels", [(512, 2), (16, 3)])
 def test_small_table_is_recomputed_in_memory_bound_users(columns: int, kernels: int) -> None:
-    """Check that with few columns per row, recomputing the row's index for each column would be slower than reading it."""
+    """Check that the last kernel recomputes the wrapped index of a row if rows have 512 columns.
+
+    If rows have only 16 columns, a separate kernel stores the indices: reading them is then faster.
+    """
     module = fused(looked_up(2048, columns))
     assert sum(n.op == "kernel" for n in module.graph.nodes) == kernels
 
 
 def turned() -> Graph:
-    """Return functions of a value with reversed rows and of the same value with reversed columns."""
+    """Return a function of a value with its rows reversed, and a function of it with its columns reversed."""
     b = Body("f32[16,8]")
     (x,) = b.inputs
     return b.done(b.op("tanh", b.op("reverse", x, dims=(0,))), b.op("exponential", b.op("reverse", x, dims=(1,))))
@@ -155,10 +164,11 @@ def test_small_dependent_kernels_are_not_joined() -> None:
 
 
 def summed_over_devices(*, narrow: int) -> Graph:
-    """Return rows `a + b + c ... - m` scaled by their all-reduced sum. `narrow` terms have one byte per element.
+    """Return rows `a + b + c ... - m` scaled by their all-reduced sum. The `narrow` last terms have one byte per
+    element.
 
-    The rows take 2048 bytes, as does `a`. `b` takes half of that, each narrow term a quarter, and the row maximum `m`
-    an eighth.
+    The rows take 2048 bytes, as does `a`. The term `b` takes half of that, each narrow term a quarter, and the row
+    maximum `m` an eighth.
     """
     b = Body("f32[64,8]", "bf16[64,8]", *["i8[64,8]"] * narrow)
     a, half, *bytes_ = b.inputs
@@ -175,9 +185,11 @@ def summed_over_devices(*, narrow: int) -> Graph:
 def test_rows_are_recomputed_if_that_moves_fewer_bytes(
     narrow: int, is_written: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Check one narrow term, where recomputing the rows and storing them move the same bytes.
+    """Check that rows are stored if recomputing them does not move fewer bytes.
 
-    Recomputing reads 2048 + 1024 + 512 bytes and moves 256 of `m`.
+    With one narrow term, both ways move 4096 bytes. Storing writes and reads the 2048 bytes of the rows. Recomputing
+    reads
+    2048 + 1024 + 512 bytes of the terms, and writes and reads the 256 bytes of `m`.
     """
     use(monkeypatch, {"fusion.big_bytes": 1, "fusion.tiny_bytes": 1, "fusion.smaller": 8}, traffic)
     graph = summed_over_devices(narrow=narrow)

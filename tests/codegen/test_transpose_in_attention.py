@@ -46,7 +46,7 @@ def test_gradient_kernels_write_transposed_results(heads: int) -> None:
         node for node in module.graph.nodes if node.op == "kernel" and node.attrs.kernel.startswith("attention")
     ]
     results = [value for node in attention_kernels for value in node.results if value.type.size == 40 * 2 * 32]
-    count = 2 if heads == 1 else 4  # the kernel sums the gradients of shared keys and values
+    count = 2 if heads == 1 else 4  # With one head, keys and values are shared, and the kernel sums their gradients.
     assert [value.type.sizes for value in results] == [(40, 2, 32)] * count
     assert launches(module).count("reduce_add") == count
     args = random_args(graph)

@@ -96,7 +96,7 @@ def test_depthwise_convolution_uses_no_dot() -> None:
     b = Body("f32[2,8,8,12]", "f32[3,3,1,12]")
     source = check(b.done(convolution(b, *b.inputs, low=ONES, high=ONES, groups=12)), length=9)
     assert "tl.dot" not in source.text and "tl.sum" in source.text
-    b = Body("f32[2,8,8,12]", "f32[2,8,8,12]")  # the gradient of its kernel
+    b = Body("f32[2,8,8,12]", "f32[2,8,8,12]")  # operands of the gradient of the depthwise kernel
     back = convolution(b, *b.inputs, dims="CHWN IHWO NHWC", low=ONES, high=ONES, batches=12)
     assert back.type.sizes == (1, 3, 3, 12)
     check(b.done(back), length=128)

@@ -36,7 +36,7 @@ def test_gemms_of_any_size_match_reference(m: int, k: int, n: int, dtype: str) -
     "precision, option", [("default", "tf32"), ("high", "tf32x3"), ("highest", "ieee")], ids=["tf32", "tf32x3", "ieee"]
 )
 def test_gemms_have_the_requested_precision(precision: str, option: str, kinds: tuple[str, str]) -> None:
-    """Check that a mixed-dtype GEMM of f32 precision keeps all bits of its f32 operand."""
+    """Check GEMMs of one f32 operand and one narrower operand: the f32 operand keeps all of its bits."""
     b = Body(f"{kinds[0]}[70,96]", f"{kinds[1]}[96,40]")
     y = b.dot(*b.inputs, ((1,), (0,)), dtype="f32")
     body = with_precision(Module(ONE, b.done(y)), precision).graph
@@ -99,7 +99,7 @@ def test_padding_of_contracted_dim_is_masked_in_the_load() -> None:
     np.testing.assert_allclose(result, a[:, :1] @ c[:1], atol=1e-5)
 
 
-def test_gemm_with_computed_left_operand() -> None:
+def test_gemm_with_computed_left_operand_matches_reference() -> None:
     b = Body("f32[20,12]", "bf16[12,8]")
     x, w = b.inputs
     narrow = b.op("convert", b.op("multiply", x, b.splat(0.5, x)), to="bf16[20,12]")
@@ -121,7 +121,7 @@ def test_outer_products_and_vector_dots_match_reference() -> None:
     check(b.done(b.dot(*b.inputs, ((1,), (0,)))), length=40, ulps=16)
 
 
-def test_gemm_of_one_array_with_itself() -> None:
+def test_gemm_of_array_with_itself_matches_reference() -> None:
     b = Body("f32[6,40]")
     x = b.inputs[0]
     check(b.done(b.dot(x, x, ((1,), (1,)))), length=40, ulps=40)

@@ -57,7 +57,7 @@ def test_layer_norm_kernel_matches_reference(rows: str, size: int, dtype: str) -
 
 def test_row_larger_than_registers_is_reduced_in_chunks() -> None:
     source = check(softmax((2, 20001), "f32", 1), length=20001)
-    assert source.text.count("for start in") == 3  # maximum, sum, result
+    assert source.text.count("for start in") == 3  # one loop each for the maximum, the sum and the result
 
 
 def test_sum_and_sum_of_squares_share_one_pass() -> None:

@@ -124,7 +124,7 @@ def test_undonated_cache_is_copied(tmp_path: Path) -> None:
 
 
 def test_equal_kernels_update_in_place_only_if_donated(tmp_path: Path) -> None:
-    """Check two equal launches, one of which has a donated cache."""
+    """Check two launches of equal kernels, one on a donated cache and one on a cache that is not donated."""
     lines = updated("k2", "k", "row"), *attended("h", "k2"), updated("v2", "v", "h")
     text = step(*lines, results="%k2, %v2", types=f"{CACHE}, {CACHE}", donated="k")
     executable = mg.compile(text, target="cuda:sm_90", precision="highest")

@@ -11,7 +11,8 @@ import numpy as np
 import meshgen as mg
 
 Array = np.ndarray[Any, Any]
-# Rows are split along axis 1, columns along axis 0: unevenly, and with empty shards on more than five devices.
+# The rows of `x` are sharded over mesh axis 1 and its columns over mesh axis 0. The shards are uneven, and some are
+# empty on more than five devices.
 PROGRAM = """
 shard.grid @g(shape = ?x2)
 func.func @f(%x: tensor<?x12xf32>, %w: tensor<12x8xf32>) -> (tensor<?x8xf32>, tensor<?x12xf32>) {
@@ -57,6 +58,7 @@ def written(path: Path, sizes: Sequence[Mapping[str, Any]] = SIZES, **options: A
 def assert_correct_results(module: Any, count: int) -> None:
     x = rows(count)
     b, c = module(x, W)
-    # A sum of 12 rounded products: its error is at most 13 eps times the sum of magnitudes. tanh shrinks differences.
+    # Each result is a sum of 12 rounded products, with an error of at most 13 eps times the sum of magnitudes. tanh
+    # does not increase errors.
     np.testing.assert_allclose(b, np.tanh(x.astype(np.float64) @ W), rtol=0, atol=13 * 2.0**-23 * 12 * 4 * 0.5)
     np.testing.assert_array_equal(c, -x)

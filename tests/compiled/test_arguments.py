@@ -114,7 +114,7 @@ def test_variadic_and_keyword_arguments_follow_python_signature() -> None:
     assert_argument_error(lambda: by_name(A, scale=B, b=A, c=B), "'rest.a' is missing", "unknown argument 'rest.c'")
 
 
-def test_text_program_accepts_structures_by_input_names() -> None:
+def test_text_program_binds_nested_arguments_to_inputs_by_name() -> None:
     text = mg.compile(lambda p, x: p["a"] - p["b"] + 0 * x, {"d": 2}, args=[{"a": F, "b": F}, F], target="cpu").as_text(
         "import"
     )

@@ -1,4 +1,4 @@
-"""Modules with several entry functions, from MLIR text or Python: shared members and selection of an entry."""
+"""Modules with several entry functions, from MLIR text or Python: files that entries share, and selection of an entry."""
 
 from __future__ import annotations
 

@@ -133,7 +133,7 @@ def _document() -> dict[str, Any]:
     return json.loads(gzip.decompress(content))
 
 
-def test_unknown_class_fields_raise_other_version_error() -> None:
+def test_record_with_unknown_fields_raises_version_error() -> None:
     document = _document()
     document["classes"][3][1].append("new_field")
     with pytest.raises(OtherVersionError):
@@ -161,7 +161,7 @@ def test_non_record_classes_are_rejected() -> None:
             from_document({"version": saved_objects.VERSION, "classes": [[name, []]], "rows": []}, {}.__getitem__)
 
 
-def test_damaged_decisions_member_is_module_error(tmp_path: Path) -> None:
+def test_damaged_decisions_file_in_module_raises_module_error(tmp_path: Path) -> None:
     PROGRAMS["layers"]().save(tmp_path / "m.mgx")
     module = mg.load(tmp_path / "m.mgx")
     members = {name: bytes(module.members[name]) for name in module.members}

@@ -24,8 +24,8 @@ from meshgen.runtime.simulate import simulate
 from meshgen.testing.oracle import check
 
 FILES = {path.stem: path for path in sorted((Path(__file__).parent / "gains").glob("*.mlir"))}
-# These passes gain only in large programs, which NumPy takes minutes for. tests/sharding and tests/codegen/passes
-# compare results of small ones.
+# These passes reduce the cost only of large programs, which NumPy takes minutes to evaluate. tests/sharding and
+# tests/codegen/passes compare the results of small programs instead.
 LARGE = (
     "chunks",
     "collective-combine",

@@ -50,7 +50,9 @@ def computed_annotated_values(executable: Executable) -> dict[int, Value]:
 
 
 def with_outputs(module: Module, values: list[Value], nodes: list[Node]) -> Module:
-    """Return the partitioned program with local `values` as results, sharded as the annotation `nodes` state."""
+    """Return the partitioned program with the local `values` as results. The annotations in `nodes` give their
+    shardings.
+    """
     graph = Graph(module.graph.name, module.graph.inputs, module.graph.nodes, values)
     shardings = [node.sharding.results[0] for node in nodes if node.sharding]
     return replace(module, graph=graph, out_types=[node.result.type for node in nodes], out_shardings=shardings)
@@ -67,7 +69,9 @@ def test_annotated_values_have_annotated_sharding_and_contents() -> None:
 
 
 def check_annotated_values(seed: int) -> int:
-    """Return the number of annotated values that the partitioned program computes."""
+    """Check the sharding and contents of annotated values that the partitioned program computes, and return their
+    number.
+    """
     executable = planned_random_program(seed)
     computed_values, missing = (
         computed_annotated_values(executable),
@@ -94,7 +98,7 @@ def test_values_reported_as_not_computed_are_absent() -> None:
 
 
 def check_missing_values(seed: int) -> int:
-    """Return the number of values that are reported as not computed."""
+    """Check that values reported as not computed are absent from the program, and return their number."""
     executable = planned_random_program(seed)
     missing = unmade_values(executable, executable.stages["propagate"].graph)
     lost = [node for _, node in indexed_annotations(executable) if "no device needs" in missing.get(node.result, "")]
@@ -103,7 +107,8 @@ def check_missing_values(seed: int) -> int:
         assert node.sharding is not None
         tiles = shard_all(global_value, node.sharding.results[0], executable.mesh)
         if node.sharding.results[0].partial and all(np.array_equal(tiles[0], tile) for tile in tiles):
-            continue  # All devices hold the neutral element, which any other value may equal by chance.
+            # The tiles hold only the neutral element of the partial kind, which an unrelated value may equal by chance.
+            continue
         same_type_values = [
             value
             for value in local.graph.values()

@@ -79,7 +79,10 @@ def compiled(seed: int, folder: Path) -> tuple[mg.Executable, mg.LoadedModule]:
 
 
 def figures_equal_run(executable: mg.Executable, loaded: mg.LoadedModule, draw: int) -> bool:
-    """Whether the figures equal the work of every rank in a run whose random arguments choose the branches."""
+    """Whether the figures equal the work of every rank in one run.
+
+    The random arguments of the run, drawn from seed `draw`, decide which branches are taken.
+    """
     runs_by_rank = runs_per_rank(loaded, random_arguments(next(iter(executable.stages.values())), draw))
     rank_figures = [figures_of(loaded.schedule, loaded.mesh, runs) for runs in runs_by_rank.values()]
     record = executable.record()
@@ -88,8 +91,9 @@ def figures_equal_run(executable: mg.Executable, loaded: mg.LoadedModule, draw: 
 
 @pytest.mark.parametrize("seed", [seed for seed in trials(30) if seed % 11 != 7])
 def test_figures_equal_work_executed_by_every_rank(seed: int, tmp_path: Path) -> None:
-    """The figures count the longest branches, which some arguments take, and one iteration of loops with unknown trip
-    counts.
+    """Check that a run with some of the random arguments does exactly the work that the figures state.
+
+    The figures count the longest branches, and one iteration of a loop with an unknown trip count.
     """
     executable, loaded = compiled(seed, tmp_path)
     ops = {item.op for item, _ in items_of(loaded.schedule)}
@@ -165,11 +169,11 @@ def test_redundant_flops_of_ragged_dot_count_each_row_once(
     assert cost.flops == pytest.approx(total_flops * flops_share, rel=0.01)
     assert cost.redundant_flops == pytest.approx(
         total_flops * redundant_share, rel=0.01, abs=8 * groups
-    )  # tolerance: the running sums of `sizes`
+    )  # 8 FLOPs per group: `sizes` is computed from running sums
 
 
 def test_redundant_flops_do_not_exceed_flops() -> None:
-    """The kernels of these programs skip unused elements, and with them most of the redundant work."""
+    """Check programs whose kernels skip unused elements, and thereby most of the redundant work."""
     for seed in (202, 210, 241):
         cost = plan_module(program_of(seed), Options("cpu"), Timing()).cost
         assert cost.redundant_flops is not None and cost.redundant_flops <= cost.flops

@@ -41,7 +41,7 @@ def test_chain_follows_rules_to_annotation(file: Path, capsys: pytest.CaptureFix
     assert chain["annotation"].startswith("required annotation [{x}, {}] of input %a")
 
 
-def test_annotated_input_has_chain_without_ties(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_chain_of_annotated_input_names_only_its_annotation(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (record,) = document(capsys, "explain", file, "a")["explanations"]
     assert record["chains"][0]["ties"] == [] and "input %a" in record["chains"][0]["annotation"]
 

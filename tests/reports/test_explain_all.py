@@ -41,7 +41,7 @@ FILES = [
 def assert_axes_have_chains(records: list[dict[str, Any]], explained: Known) -> None:
     assert explained.solved is not None
     for record in records:
-        if record["note"]:  # The value is inside a manual computation, or is a splat.
+        if record["note"]:  # The note says that the value is inside a manual computation or is a splat.
             reasons = ("the program says", "one number everywhere")
             assert any(reason in record["note"] for reason in reasons) and not record["chains"]
             continue

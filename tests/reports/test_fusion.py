@@ -46,11 +46,11 @@ def test_row_sum_of_matmul_result_is_not_fused(edges: list[FusionEdge]) -> None:
     assert reasons(edges, "q") == {"a program has a tile of the GEMM, but the reader reduces over entire rows": False}
 
 
-def test_all_reduce_is_reason_between_kernels(edges: list[FusionEdge]) -> None:
+def test_report_says_operand_of_collective_is_stored(edges: list[FusionEdge]) -> None:
     assert any(why.endswith("is a collective") for edge in edges if not edge.is_fused for why in [edge.why])
 
 
-def test_fused_reduction_operand_has_register_reason(edges: list[FusionEdge]) -> None:
+def test_report_says_fused_reduction_operand_is_not_stored(edges: list[FusionEdge]) -> None:
     assert reasons(edges, "m") == {"each element is computed where it is reduced": True}
 
 

@@ -75,7 +75,7 @@ def test_strict_can_be_limited_to_values_and_lines(strict_at: list[str | int], i
         assert planned(GATHERED, strict=strict_at).gathers()
 
 
-def test_strict_string_is_one_value_name() -> None:
+def test_strict_accepts_one_value_name_as_string() -> None:
     with pytest.raises(ShardingError):
         api.plan(GATHERED, target="cpu", strict="w")
 

@@ -48,9 +48,9 @@ def test_search_shards_block_of_few_tokens_like_megatron(block_of_few_tokens: Fo
 
 @pytest.mark.parametrize(("layers", "mesh"), [(32, {"dp": 2, "tp": 4}), (4, {"dp": 4, "tp": 8})], ids=str)
 def test_first_solution_of_many_layers_is_megatron(layers: int, mesh: dict[str, int]) -> None:
-    """Check a time limit of zero, which plans only the first solution.
+    """Check a time limit of zero, so the search returns its first solution.
 
-    Its estimate counts that sharding few tokens leaves all weights to read.
+    Sharding the few tokens would leave each device all weights to read, which the estimate of the solution includes.
     """
     forward, args = stack(layers, mesh["dp"], 64)
     result = mg.search(forward, mesh, args=args, target="cpu", seconds=0)
@@ -62,14 +62,14 @@ def test_first_solution_of_many_layers_is_megatron(layers: int, mesh: dict[str, 
 def test_search_shards_weights_over_batch_axis_to_save_memory() -> None:
     """Check a ZeRO layout: the batch stays sharded, and weights are gathered for each GEMM."""
     forward, args = stack(1, 8, 512)
-    limit = 300 * 10**6  # bytes; the weights take 403 MB
+    limit = 300 * 10**6  # bytes; the weights alone take 403 MB
     result = mg.search(forward, {"dp": 8}, args=args, target="cpu", memory_limit=limit, seconds=60)
     assert result.planned.plan.arena_bytes <= limit
     assert result.specs["x"] == "dp,_,_" and any("dp" in spec for specs in _weights(result).values() for spec in specs)
     assert "all_gather" in {comm.kind for comm in result.planned.comms}
 
 
-def test_found_specs_reproduce_the_plan(block_of_few_tokens: Found) -> None:
+def test_specs_of_search_result_reproduce_its_plan(block_of_few_tokens: Found) -> None:
     forward, args = stack(1, 2, 64)
     replanned = api.plan(forward, {"dp": 2, "tp": 4}, args=args, in_specs=block_of_few_tokens.specs, target="cpu")
     assert replanned.plan.step_seconds == block_of_few_tokens.step_seconds
@@ -96,9 +96,9 @@ def test_search_result_is_not_worse_than_the_annotated_program(name: str) -> Non
 
 @needs_cases
 def test_searched_training_step_is_not_slower_than_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Check a search in which only the axes of the first solution are exchanged (batch over `tp`, weights over `dp`).
+    """Check a search that tries only one change of its first solution.
 
-    That is the usual layout.
+    It exchanges the mesh axes of the batch and of the weights, which yields the usual layout.
     """
     monkeypatch.setattr(best, "MUTATIONS", 0)
     monkeypatch.setattr(best, "FAR", math.inf)
@@ -110,7 +110,7 @@ def test_searched_training_step_is_not_slower_than_by_hand(monkeypatch: pytest.M
 
 
 def test_search_reserves_memory_for_activations(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Check a limit above the bytes of the best solution's arguments and below its total."""
+    """Check a memory limit between the argument bytes and the total bytes of the best solution."""
     monkeypatch.setattr(best, "MUTATIONS", 0)
     forward, args = stack(1, 2, 64)
     first_bytes = mg.search(forward, {"tp": 4}, args=args, target="cpu", seconds=0).planned.plan.arena_bytes
@@ -129,7 +129,7 @@ def test_compile_accepts_search_option() -> None:
             mg.compile(double, {"a": 4}, args=["f32[4,4]"], target="cpu", search=seconds)  # pyright: ignore[reportArgumentType]
 
 
-def test_search_reports_memory_limit_that_nothing_fits() -> None:
+def test_search_reports_memory_limit_that_no_plan_fits() -> None:
     forward, args = stack(1, 2, 64)
     with pytest.raises(CodegenError, match=r"MG0303.*no sharding that was found fits into 1 MB per device"):
         mg.search(forward, {"dp": 2}, args=args, target="cpu", memory_limit=10**6, seconds=5)

@@ -53,7 +53,10 @@ def test_relaxed_solver_finds_a_labeling_within_the_memory_cap(seed: int) -> Non
 
 @pytest.mark.parametrize("seed", range(4))
 def test_solver_without_linear_program_finds_a_solution(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Check a failed linear program: a solution is found, unless a memory cap needs the program's dual price."""
+    """Check a solver whose linear program fails.
+
+    A solution is found nevertheless, unless a memory cap requires the dual price that the linear program would return.
+    """
     sizes, tables, memory = _random(seed)
     monkeypatch.setattr(module, "linprog", lambda *_, **__: OptimizeResult(status=1))
     solution, best = solve(sizes, tables, memory, None, 20.0), _best(sizes, tables, memory, None)

@@ -13,7 +13,7 @@ from meshgen.search.words import pattern_of, sentences
     "name, pattern",
     [("layers.12.w1", "layers.*.w1"), ("layers[3]['wq']", "layers[*]['wq']"), ("arg17", "arg*"), ("w2", "w2")],
 )
-def test_layer_numbers_in_names_become_stars(name: str, pattern: str) -> None:
+def test_layer_numbers_in_names_are_replaced_by_stars(name: str, pattern: str) -> None:
     assert pattern_of(name) == pattern
 
 

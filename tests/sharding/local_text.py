@@ -17,7 +17,7 @@ from meshgen.sharding.optimizations.rewrite import total_bytes
 from meshgen.spec import P, fit
 
 Pass = Callable[[Module], Module]
-# Local types of the arguments. `w` and `c` are replicated.
+# sizes of the local arguments; `w` and `c` are replicated
 ARGUMENT_SIZES = {"p": "8x12", "q": "8x12", "w": "12x4", "c": "8x12"}
 
 
@@ -42,7 +42,7 @@ def program(body: str, result: str, **argument_sizes: str) -> Module:
 
 
 def counts(graph: Graph) -> Counter[str]:
-    """Count collectives and local slices; nodes in loop bodies count once."""
+    """Return the number of collectives and local slices by op name. A node in a loop body counts once."""
     op_counts = Counter(node.op for node in graph.nodes if node.op in (*COMMUNICATING, *LOCAL))
     return sum((counts(region) for node in graph.nodes for region in node.regions), op_counts)
 

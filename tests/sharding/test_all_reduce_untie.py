@@ -53,11 +53,11 @@ def test_variance_reductions_are_combined_into_one_message(devices: int, order: 
     assert total_bytes(after.graph, p.mesh) <= total_bytes(before.graph, p.mesh)
     x = np.random.default_rng(0).integers(-4, 5, (3, 8)).astype(np.float32)
     for left, right in zip(simulate(before, [x]), simulate(after, [x]), strict=True):
-        np.testing.assert_array_equal(left, right)  # eighths of small integers are exact
+        np.testing.assert_array_equal(left, right)  # The results are multiples of 1/8, which are exact.
 
 
 def test_all_reduce_with_nonuniform_factor_is_unchanged() -> None:
-    """The other factor differs between devices, so it cannot be moved out of the sum."""
+    """Check a product whose other factor differs between devices, so it cannot be moved out of the sum."""
     p = Program(x=2)
     part, other = p.input("f32[4]", P(partial="x")), p.input("f32[8]", P("x"))
     mine = p.add("retile", [other], "f32[8]", P("x"), source=P("x"), target=P("x"), shape=(8,))

@@ -67,7 +67,7 @@ def test_slices_move_to_small_weight() -> None:
     assert [n.op for n in propagate(fused(4096, (None, "x"))).graph.nodes].count("dot_general") == 2
 
 
-def test_slices_stay_after_dot_if_not_cheaper() -> None:
+def test_slices_stay_after_dot_if_moving_them_is_not_cheaper() -> None:
     module = fused(4096, (None, None))
     module.in_annotations[0] = module.out_annotations[0] = Annotation(P("x", None))
     assert [n.op for n in propagate(module).graph.nodes].count("dot_general") == 1
@@ -136,7 +136,7 @@ def test_inner_product_of_flattened_tensors_is_not_gathered() -> None:
     module = parse_text(INNER_PRODUCT)
     assert check(module, pipeline=partitioned).ok
     analysis = analyze(partitioned(module))
-    all_reduce_bytes = 2 * 7 * 4 / 8  # bytes of an all_reduce of one f32 over 8 devices
+    all_reduce_bytes = 2 * 7 * 4 / 8  # bytes that each device sends in a ring all_reduce of one f32 over 8 devices
     assert {record.kind for record in analysis.collectives} == {"all_reduce"}
     assert analysis.ring_bytes == 3 * all_reduce_bytes
 
@@ -159,7 +159,9 @@ module {
 
 @pytest.mark.parametrize("fill, low, is_concatenated", [("0.0", 3, True), ("0.0", 2, False), ("1.0", 3, False)])
 def test_sum_of_disjoint_zero_pads_becomes_concatenation(fill: str, low: int, is_concatenated: bool) -> None:
-    """Only disjoint rows with zero padding are concatenated."""
+    """Check that a sum of padded tensors becomes a concatenation only if their rows are disjoint and the padding is
+    zero.
+    """
     text = SUM_OF_PADS.replace("FILL", fill).replace("LOW", str(low)).replace("HIGH", str(3 - low))
     module = parse_text(text)
     assert [node.op for node in propagate(module).graph.nodes].count("concatenate") == is_concatenated

@@ -75,14 +75,16 @@ def test_alternative_start_moves_fewer_bytes_than_default(
 
 
 def test_axis_order_is_not_varied_for_independent_axes() -> None:
-    """One axis shards the rows and the other the columns (data and tensor parallel), so the axis order does not matter."""
+    """Check data and tensor parallelism: one axis shards the rows and the other the columns, so their order does not
+    matter.
+    """
     solved = solve(parse_text(mlp('[{"a"}, {}]', '[{}, {"b"}]', '[{"b"}, {}]', '[{"a"}, {}]')))
     assert not any(start.is_last_first for start in solved.axes.starts(USUAL, solved.decisions))
     last = solved.axes.decide(Start(is_last_first=True))
     assert {axis: decision.solution.labels for axis, decision in last.items()} == solved.labels
 
 
-def test_no_start_is_better_than_chosen_one() -> None:
+def test_chosen_start_is_not_worse_than_any_other_start() -> None:
     for seed in range(8):
         solved = solve(random_program(seed))
         chosen_seconds = planned_seconds(solved, annotated(solved), Compilation())

@@ -88,7 +88,7 @@ func.func @main(%x: {T} {{sdy.sharding = #sdy.sharding<@a, [{{"x"}}, {{}}]>}}, %
     for part in staged["propagate"].parts:
         assert "transfer_send" not in {node.op for node in part.graph.nodes}
     barriers = [n for part in staged["propagate"].parts for n in part.graph.nodes if n.op == "optimization_barrier"]
-    # %x and %s share a barrier and %t has another; no value before %c is computed
+    # %x and %s share a barrier and %t has another. The constant %c needs none: no value is computed before it.
     assert [len(node.operands) for node in barriers] == [2, 1]
     assert check(parse_text(text), pipeline=lambda _: staged["fuse"]).ok
 

@@ -62,7 +62,7 @@ def _reduced(p: Program, text: str, axis: str = "x", kind: str = "sum") -> Value
     return p.add("all_reduce", [value], text, axes=(axis,), kind=kind, why=f"reduce {value.name}")
 
 
-def test_reductions_of_any_shape_are_combined_with_reasons() -> None:
+def test_combined_reductions_of_any_shape_keep_their_reasons() -> None:
     p = Program(x=3)
     after = _check(p, [_reduced(p, t) for t in ("f32[]", "f32[3,5]", "f32[1]", "f32[2,1,7]")], ["all_reduce"])
     (message,) = [node for node in after.graph.nodes if node.op == "all_reduce"]
@@ -89,7 +89,10 @@ def test_reductions_combine_independent_of_axis_order() -> None:
 
 @pytest.mark.parametrize("sizes", [(4, 6), (5, 7), (1, 9)])
 def test_gathers_of_any_dim_and_same_element_width_are_combined(sizes: tuple[int, int]) -> None:
-    """The packed tiles of uneven gathers are longer than the results. A gather of another element width stays separate."""
+    """Check also uneven gathers, whose packed tiles are longer than the results.
+
+    A gather whose elements have another width stays separate.
+    """
     p = Program(x=3)
     rows, columns = sizes
     gathered: list[Value] = []
@@ -287,8 +290,9 @@ def _spmd(*lines: str) -> str:
 
 
 def test_large_messages_are_combined_if_step_is_shorter() -> None:
-    """Four consecutive sums wait for the links four times, so they are combined. Sums that overlap with dots stay
-    separate.
+    """Check four consecutive sums, each of which waits for the link latency; they are combined.
+
+    Sums that overlap with dots stay separate.
     """
     tail = _spmd(*[f"%s{name} = {SUM.format(name)}" for name in "abcd"])
     executable = api.plan(tail, target="cpu")

@@ -50,7 +50,9 @@ def test_required_annotations_of_donated_pair_are_kept() -> None:
 
 
 def test_step_includes_reshard_of_donated_result() -> None:
-    """The arguments are replicated, so the step itself reduces their gradients over all devices."""
+    """Check replicated weights: the step reduces their gradients over all devices, since donated results stay
+    replicated.
+    """
     specs = {"x": mg.P("dp"), "w": mg.P(None, None), "m": mg.P(None, None)}
     executable = plan(step, MESH, args=ARGS, in_specs=specs, donate=["w", "m"], target="cpu")
     assert not [warning for warning in executable.warnings if warning.code == "MG0111"]

@@ -41,7 +41,7 @@ def test_edge_tables_sum_to_cheapest_reads(cells: int, seed: int, monkeypatch: p
     rng = random.Random(seed)
     produced_states = rng.sample(STATES[1:], rng.randint(1, 3))
     user_states = [rng.sample(STATES, rng.randint(1, 4)) for _ in range(rng.randint(1, 4))]
-    # Copies are considered in states that at least two users can read, so most users offer all states.
+    # Copies are only considered in states that at least two users can read, so most users here can read all states.
     user_states = [
         [*states, *(s for s in STATES if s not in states)] if rng.random() < 0.7 else states for states in user_states
     ]

@@ -109,10 +109,11 @@ def test_small_grid_fft_is_unchanged() -> None:
 
 
 def test_pass_timer_stops_before_candidate_is_compared() -> None:
-    """The comparison has a timer of its own, so its seconds would otherwise count twice."""
+    """Check that the time of the comparison, which has its own timer, is not also counted for the pass."""
     search = Search(Compilation(), ())
     solved = solve_as_written(parse_text(grid((512, 512, 512), ("x", "y", None))))
-    # Keep a reference: a dropped generator leaves its `with` blocks, which would stop the timer as well.
+    # Keep a reference to the generator: Python closes a dropped generator and leaves its `with` blocks, which would
+    # also stop the timer.
     candidates = pencils(search, solved)
     assert next(candidates).passes == (fft_to_pencils,)
     assert search.context.record(fft_to_pencils.name).seconds > 0

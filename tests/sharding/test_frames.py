@@ -18,7 +18,7 @@ from meshgen.testing.random_graphs import random_arguments, random_program
 from tests.cost_models import use
 
 F32 = 4  # bytes
-N, WIDE = 32, 8  # rows of a tensor on 4 devices, and its columns
+N, WIDE = 32, 8  # a tensor of 32 rows, sharded over 4 devices, and 8 columns
 ROW = WIDE * F32
 X = 'tensor<32x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}'
 
@@ -95,13 +95,13 @@ PADDED_VOCABULARY = program("""
     %a = stablehlo.add %log, %most : tensor<8xf32>
     %y = stablehlo.subtract %a, %hit : tensor<8xf32>
     return %y : tensor<8xf32>""", f"%x: {LOGITS}, %t: tensor<8xi32>", "tensor<8xf32>")  # fmt: skip
-ALL_REDUCE = 2 * 3 * 8 * F32 // 4  # bytes of an all-reduce of one number per row over 4 devices
+ALL_REDUCE = 2 * 3 * 8 * F32 // 4  # bytes per device of an all-reduce of one f32 per row (8 rows) over 4 devices
 
 JOINED = program("""
     %cut = stablehlo.slice %b [0:28, 0:8] : (tensor<32x8xf32>) -> tensor<28x8xf32>
     %y = stablehlo.concatenate %a, %cut, dim = 0 : (tensor<64x8xf32>, tensor<28x8xf32>) -> tensor<92x8xf32>
     return %y : tensor<92x8xf32>""", f"%a: {X.replace('32x8', '64x8')}, %b: {X}", X.replace("32x8", "92x8"))  # fmt: skip
-# Device 2 has rows [32, 48) of the first tensor and sends 14 of them to device 1.
+# Rows that the busiest device sends. Device 2 has rows [32, 48) of the first tensor and sends 14 of them to device 1.
 # It has rows [16, 24) of the other tensor and sends all of them to device 3.
 BUSIEST = 14 + 8
 

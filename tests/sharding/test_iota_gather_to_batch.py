@@ -76,7 +76,7 @@ COUNTED = program(
 TURNED = LOOKED_UP.replace("%row, %place, dim", "%place, %row, dim").replace(
     "start_index_map = [0, 1]", "start_index_map = [1, 0]"
 )
-THIRD = program(  # a window of each row, and two more index dims
+THIRD = program(  # gathers a window of each row; the index has two more dims
     """
     %n = stablehlo.constant dense<[0, 1, 2, 3, 4, 5, 6, 7]> : tensor<8xi32>
     %row = stablehlo.reshape %n : (tensor<8xi32>) -> tensor<8x1xi32>
@@ -148,7 +148,7 @@ def test_gather_with_other_indices_is_unchanged(name: str) -> None:
     assert iota_gather_to_batch.rewrite(parse_text(text).graph) is None
 
 
-def test_iota_dim_of_index_values() -> None:
+def test_iota_dim_is_traced_through_index_arithmetic() -> None:
     graph = parse_text(LOOKED_UP).graph
     producers = graph.index.producers
     values_by_name: dict[str, Value] = {value.name: value for value in graph.values() if value.name}

@@ -81,7 +81,7 @@ def test_loop_invariant_collective_is_hoisted(body: tuple[str, ...]) -> None:
 
 
 def test_hoisted_collectives_become_loop_operands_in_program_order() -> None:
-    """The order must not depend on the memory addresses of the values."""
+    """Check twelve hoisted collectives: their order must not depend on the memory addresses of the values."""
     sums = [f"%a{n} = {ar('%q')}" for n in range(12)]
     added = [f"%b{n} = {op('add', f'%a{n}', f'%b{n - 1}' if n else '%s')}" for n in range(12)]
     after = collective_licm(loop(*sums, *added, f"%v = {op('add', '%b11', '%u')}", f"%o = {GROW}"))
@@ -154,7 +154,7 @@ def test_accumulated_sum_is_reduced_after_nested_loops() -> None:
 
 
 def scatter_loop(*body: str) -> Module:
-    """Return a loop that accumulates tiles."""
+    """Return a program whose loop accumulates reduce-scattered tiles. `body` are the statements of the loop body."""
     text = (
         LOOP.replace("TRIPS", "3").replace("START", "%b0").replace("BODY", "\n".join(f"      {line}" for line in body))
     )

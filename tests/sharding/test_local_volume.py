@@ -60,7 +60,7 @@ def test_formulas_equal_ring_bytes_on_other_meshes(name: str, sizes: tuple[int, 
     module = planned(PROGRAMS[name])
     mesh = make_mesh({"x": sizes[0], "y": sizes[1]})
     analysis = analyze(module)
-    other_analysis = analyze(replace(module, mesh=mesh))  # the same program on another mesh
+    other_analysis = analyze(replace(module, mesh=mesh))  # the same program, analyzed on another mesh
     assert len(analysis.collectives) == len(other_analysis.collectives) > 0
     for record, other in zip(analysis.collectives, other_analysis.collectives, strict=True):
         assert record.formula.at(mesh) == other.ring_bytes == math.ceil(valued(str(record.formula), mesh))
@@ -96,7 +96,7 @@ def test_formula_multiplies_by_trip_count() -> None:
     assert any(record.times == 3 for record in analysis.collectives)
 
 
-def test_formula_with_axis_of_unknown_size() -> None:
+def test_formula_contains_symbol_for_each_unknown_axis_size() -> None:
     text = GRID
     analysis = analyze(planned(text))
     assert str(analysis.formula) == "2*(n_0-1)/n_0 * ceil(8/n_1) * 64"
@@ -138,7 +138,9 @@ def open_plan(shapes: dict[str, tuple[int, ...]], text: str = TWO_OPEN) -> Modul
 
 
 def test_formula_with_open_sizes_predicts_other_plans() -> None:
-    """The program is planned for one size; its formulas predict the bytes of plans for other sizes."""
+    """Check a program with open sizes. The formulas of its plan for one size predict the bytes of plans for other
+    sizes.
+    """
     analysis = analyze(open_plan({"a": (64, 32), "b": (32, 8)}))
     assert analysis.sizes == {"a_0": 64, "a_1": 32, "b_0": 32}
     assert (
@@ -191,10 +193,12 @@ def volumes() -> Iterator[tuple[str, Executable]]:
 
 
 def test_formulas_equal_bytes_of_schedule_and_of_other_meshes() -> None:
-    """The formulas include rows, candidates and halos that partition adds depending on the mesh.
+    """Check that formulas predict the bytes on the planned mesh and on other meshes.
 
-    Partition may produce a different program on another mesh (an axis with one device shards nothing). The formula then
-    differs, and the test skips the comparison.
+    The formulas include rows, candidates and halos that partition adds depending on the mesh. On another mesh,
+    partition
+    may produce a different program, whose formula differs (an axis with one device shards nothing). The test skips the
+    comparison for such a mesh.
     """
     programs = compared = 0
     for name, part in volumes():
@@ -204,13 +208,13 @@ def test_formulas_equal_bytes_of_schedule_and_of_other_meshes() -> None:
         assert volume.formula.at(part.mesh) == volume.ring_bytes == part.comms.ring_bytes, name
         programs += bool(volume.ring_bytes)
         entered = part.stages.get("optimize")
-        # Programs with manual computations are written for one mesh.
+        # A program with manual computations is only valid on one mesh.
         is_for_one_mesh = entered is None or any(node.op == "manual" for node in entered.graph.nodes)
         for mesh in () if is_for_one_mesh or not volume.collectives else other_meshes(part.mesh):
             stages = {"optimize": replace(entered, mesh=mesh)} if entered else {}
             try:
                 stages["partition"] = optimize_local(partition(stages["optimize"]))
-            except ShardingError:  # The shardings of the plan are invalid on this mesh.
+            except ShardingError:  # Partition rejects the planned shardings on this mesh.
                 continue
             other_volume = local_volume(stages)
             assert other_volume is not None

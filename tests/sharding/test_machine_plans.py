@@ -43,7 +43,7 @@ def test_tensor_parallel_stays_inside_hosts(machine: str, hosts: int) -> None:
     executable = planned({"dp": hosts, "tp": 8}, TENSOR_PARALLEL, machine)
     inside, between = link_classes(executable)
     assert (inside.name, inside.axes) == ("nvlink", ("tp",)) and (between.name, between.axes) == ("infiniband", ("dp",))
-    gradients = 2 * HIDDEN * WIDE // 8 * 2  # bytes of one device's shard of both gradients
+    gradients = 2 * HIDDEN * WIDE // 8 * 2  # bytes of the gradients of both layers, for the shard of one device
     assert between.ring_bytes == 2 * (hosts - 1) * gradients // hosts, "each summed once over dp, and nothing else"
     assert between.exposed_seconds < 0.9 * between.seconds, "the first is summed while the second is computed"
 

@@ -192,7 +192,9 @@ func.func @main(%x: tensor<8x8xf32>, %y: tensor<8x8xf32>) -> tensor<8x8xf32> {
 
 
 def test_explicit_permute_in_partly_manual_body_is_rejected() -> None:
-    """A reshard of the whole program has no meaning in a body before the free axes are lowered."""
+    """Check a reshard between shardings of the whole mesh. It has no meaning in a body whose free axes are not lowered
+    yet.
+    """
     body = """%p = meshgen.permute %b on @mesh {source = #meshgen.split<@mesh, [["y"]]>, target = #meshgen.split<@mesh, [["z"]]>, shape = array<i64: 16>} : tensor<8xf32> -> tensor<8xf32>
     %r = stablehlo.abs %p : tensor<8xf32>"""
     with pytest.raises(ProgramError, match="'permute' is not allowed in its body"):
@@ -202,7 +204,10 @@ def test_explicit_permute_in_partly_manual_body_is_rejected() -> None:
 @pytest.mark.parametrize("sizes", [(1, 2, 2), (2, 1, 2), (1, 1, 2), (1, 2, 1), (2, 1, 1), (1, 1, 1)])
 @pytest.mark.parametrize("axes", ['"x"', '"x", "y"', '"z"'])
 def test_manual_and_free_axes_of_one_device_are_supported(sizes: tuple[int, int, int], axes: str) -> None:
-    """The axes of one device are manual or free, in boundary shardings and in the body, beside a sharded argument."""
+    """Check axes of one device that are manual or free.
+
+    They occur in the boundary shardings and in the body; another argument is sharded.
+    """
     mesh = ", ".join(f'"{name}"={size}' for name, size in zip("xyz", sizes, strict=True))
     by_name = dict(zip("xyz", sizes, strict=True))
     manual = [name for name in "xyz" if f'"{name}"' in axes]

@@ -12,7 +12,7 @@ from meshgen.pipeline import Options, Timing, run_stages
 from meshgen.runtime.simulate import simulate
 from meshgen.testing.oracle import check
 
-# In row WAY, devices sum over the row (0, 1 or 2, 3); in the other row, they double their tile.
+# The devices of mesh row WAY (0, 1 or 2, 3) take a branch that sums over the row. The other two double their tile.
 TEXT = """
 shard.grid @g(shape = 2x2) {axis_names = ["x", "y"]}
 func.func @f(%x: tensor<8xf32>) -> tensor<8xf32> {
@@ -55,7 +55,10 @@ def test_device_groups_can_take_different_branches(way: int) -> None:
 @pytest.mark.parametrize("stage", ["partition", "fuse"])
 @pytest.mark.parametrize("number", ["%p", "%row"])
 def test_devices_of_one_group_can_take_different_branches(stage: str, number: str) -> None:
-    """Devices choose by device index or by row. Each gets the result that all devices would have in its branch."""
+    """Check devices that choose a branch by device index or by mesh row.
+
+    A device gets the result that it would get if all devices took its branch.
+    """
     text = TEXT.replace("EQ, %row", f"EQ, {number}").replace("WAY", "1")
     x = np.arange(8, dtype=np.float32)
     tiles = x.reshape(2, 2, 2)
@@ -65,7 +68,7 @@ def test_devices_of_one_group_can_take_different_branches(stage: str, number: st
     local = run_stages(module, Options("cpu"), Timing(), stage)[stage]
     assert check(module, pipeline=lambda _: local).ok
     np.testing.assert_array_equal(simulate(local, [x])[0], expected)
-    if stage == "partition":  # A program entered at this stage computes the same results.
+    if stage == "partition":  # The local program can also be compiled from its text, with the same results.
         entered = parse_text(print_text(local))
         fused = run_stages(entered, Options("cpu"), Timing(), "fuse")["fuse"]
         assert check(entered, pipeline=lambda _: fused, args=[x]).ok

@@ -29,7 +29,10 @@ ROWS, COLUMNS, WHOLE = fit(P("x"), 2), fit(P(None, "x"), 2), fit(P(), 2)
 
 
 def chain(*uses: Sharding, produced: Sharding = ROWS, why: tuple[str, ...] = ()) -> Module:
-    """Return an input with sharding `produced` and one tanh per use, each with another operand and result sharding."""
+    """Return a program at stage propagate: an input with sharding `produced`, and a tanh for each sharding in `uses`.
+
+    Operand and result of each tanh have that sharding.
+    """
     graph = Graph("main", [Value(T, "v")])
     for index, sharding in enumerate(uses):
         node = graph.add("tanh", graph.inputs, [T], name=f"t{index}", loc=Location("somewhere/model.py", 10 + index))

@@ -21,7 +21,7 @@ DOTS = "contracting_dims = [{}] x [0]"
 
 
 def layer_and_large_matmul(rows: int, columns: int) -> str:
-    """Return a layer with weights sharded over tp, and a large matmul after it that no annotation reaches along tp."""
+    """Return a layer with weights sharded over tp, followed by a large matmul that no annotation reaches along tp."""
     x, w, v, h = f"{rows}x512xf32", "512x1024xf32", "1024x512xf32", f"512x{columns}xf32"
     return f"""sdy.mesh @m = <["dp"=2, "tp"=4]>
 func.func @main(%x: tensor<{x}> {{sdy.sharding = #sdy.sharding<@m, [{{"dp"}}, {{}}]>}},
@@ -79,7 +79,7 @@ def partitioned(module: Module) -> Module:
 
 
 def redundant_share(text: str) -> float:
-    """Return the fraction of a device's arithmetic that other devices duplicate."""
+    """Return the fraction of a device's arithmetic that another device also does."""
     module = stages(text)["optimize"]
     work = work_of(module.graph, module.mesh, {})
     return sum(item.redundant for item in work) / sum(item.flops for item in work)
@@ -152,7 +152,7 @@ def test_unproven_solution_reports_optimality_gap(seed: int, monkeypatch: pytest
 
 @pytest.mark.parametrize("trips, kind", [(4, "all_reduce"), (64, "all_gather")])
 def test_latency_determines_collective_of_small_loop(trips: int, kind: str) -> None:
-    """The alternatives are one sum per iteration, and one gather of all rows before the loop."""
+    """Check the choice between one small all_reduce per iteration and one gather of all rows before the loop."""
     assert set(volume(loop(64, trips)).counts) == {kind}
     assert check(parse_text(loop(64, trips)), pipeline=partitioned).ok
 

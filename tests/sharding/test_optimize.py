@@ -116,7 +116,7 @@ def test_consecutive_all_reduces_are_folded_with_both_reasons() -> None:
 
 
 def local(*axes: tuple[str, ...], kind: str = "sum") -> Module:
-    """Return consecutive all_reduces of local values with unknown shardings."""
+    """Return a local program of consecutive all_reduces, one for each element of `axes`. No sharding is known."""
     p = Program(x=2, y=2)
     value = p.input("f32[4]")
     for names in axes:
@@ -132,7 +132,7 @@ def test_repeated_sum_becomes_multiplication_and_maximum_is_folded() -> None:
         "all_reduce",
         "constant",
         "multiply",
-    ]  # all devices hold the same value, so the second sum doubles it
+    ]  # after the first sum, all devices hold the same value, so the second sum doubles it
     assert len(all_reduce_fold(local(("x", "y"), ("x",), kind="max")).graph.nodes) == 1
     assert len(all_reduce_fold(local(("x",), ("y",))).graph.nodes) == 1
 
@@ -199,7 +199,7 @@ def test_gathers_sink_below_elementwise_ops() -> None:
 
 
 def test_sinking_gather_does_not_repeat_axis_of_one_device() -> None:
-    """An axis of one device shards the rows and makes the result partial; neither has an effect."""
+    """Check an axis of one device that both shards the rows and makes the result partial. Neither changes the value."""
     p = Program(x=2, one=1)
     rows = gather(p, p.input(T, P(("one", "x"))), P("one"))
     before = module(p, p.add("negate", [rows], T, P(None, partial={"one": "sum"})))

@@ -152,7 +152,7 @@ def test_concatenate_sink_and_identity_folding_keep_results() -> None:
 
 
 def test_concatenation_with_several_users_is_kept() -> None:
-    """One slice reads the second part, one reads both parts, and the concatenation is an output as well."""
+    """Check a concatenation that is an output and has two slices: of its second part, and across both parts."""
     graph = Graph("main", [Value(TensorType((4, 6), "f32"), name) for name in "ab"])
     concatenated = _concatenate(graph, list(graph.inputs), 0)
     inner, both = _slice(graph, concatenated, 0, 5, 7), _slice(graph, concatenated, 0, 3, 6)
@@ -170,7 +170,7 @@ def test_concatenation_with_several_users_is_kept() -> None:
 def test_fetch_from_operands_does_not_increase_bytes(
     mode: str, rows: int, width: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The padded tensor is an output as well, so its rows are available without a fetch."""
+    """Check a padded tensor that is also an output, so its rows are available without a fetch."""
     module = program(mode, rows, width, 1, {"x": 4})
     (image, _) = module.graph.nodes[-1].operands
     module.graph.outputs.append(module.graph.add("tanh", [image], [image.type], {}).result)

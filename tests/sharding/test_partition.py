@@ -153,7 +153,7 @@ def test_reshape_of_uneven_dim_can_add_unit_dims() -> None:
     assert_array_equal(p.run([x], column)[0], x[:, None])
 
 
-def test_slice_pad_concatenate_and_reverse_of_unsharded_dims() -> None:
+def test_slice_pad_concatenate_reverse_of_unsharded_dims_are_local() -> None:
     p = Program(x=4)
     a, fill = p.input("f32[10,6]", P("x")), p.input("f32[]")
     cut = p.add("slice", [a], "f32[10,2]", P("x"), start=(0, 1), limit=(10, 5), stride=(1, 2))
@@ -226,7 +226,7 @@ def test_global_arguments_with_offsets_and_halos_are_sliced() -> None:
 
 
 def test_halo_of_zero_rows_is_equal_to_no_halo() -> None:
-    """With an explicit halo of zero rows, the rows come from the value's own layout, even on axes of one device."""
+    """Check `update_halo` of a value whose sharding states an explicit halo of zero rows, also over axes of one device."""
     p = Program(y=2, z=1, w=1)
     a = p.input("f32[2,6]", Sharding((("z",), ()), (), ((0, 0), (0, 0))))
     wide = Sharding(((), ("w",)), (), ((0, 0), (2, 2)))

@@ -63,7 +63,7 @@ def test_normalize_of_sharded_rows_is_accurate_for_large_mean() -> None:
     result, _ = simulate(local, [x, x, ones, zeros], tolerance=None)
     wide = x.astype(np.float64)
     expected = (wide - wide.mean(2, keepdims=True)) / np.sqrt(wide.var(2, keepdims=True) + 1e-5)
-    np.testing.assert_allclose(result, expected, atol=2e-3)  # the mean is rounded to 5e-4
+    np.testing.assert_allclose(result, expected, atol=2e-3)  # the mean has a rounding error of up to 5e-4
 
 
 SCALED = """module @scaled {

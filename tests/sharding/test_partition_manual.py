@@ -52,7 +52,8 @@ SCALED = """%p = stablehlo.partition_id : tensor<ui32>
     %f = stablehlo.convert %p : (tensor<ui32>) -> tensor<f32>
     %s = stablehlo.broadcast_in_dim %f, dims = [] : (tensor<f32>) -> tensor<4x3xf32>
     %r = stablehlo.add %t, %s : tensor<4x3xf32>"""
-SWAPPED = pairs(*((d, (d + 4) % 8) for d in range(8)))  # swaps the two halves of the rows
+# pairs (source, target): each device swaps its tile with that of the other half of the rows
+SWAPPED = pairs(*((d, (d + 4) % 8) for d in range(8)))
 TO_ONE = pairs((0, 5))
 SUMMED = """%q = "stablehlo.all_reduce"(%t) <{replica_groups = dense<[[0, 4], [1, 5], [2, 6], [3, 7]]> : tensor<4x2xi64>}> ({
       ^bb0(%a: tensor<f32>, %b2: tensor<f32>):
@@ -73,7 +74,8 @@ LOOP = """%n = stablehlo.constant dense<3> : tensor<i32>
     }
     %r = stablehlo.negate %w#1 : tensor<4x3xf32>"""
 TILES = '{"x"}, {"y"}'
-NUMBERS = np.kron(np.arange(8).reshape(2, 4), np.ones((4, 3)))  # the index of the device that has each element
+# elements of the global array: the index of the device that holds the element
+NUMBERS = np.kron(np.arange(8).reshape(2, 4), np.ones((4, 3)))
 PROGRAMS = {
     "index": (program(SCALED, TILES, TILES, "4x3"), ARRAY + NUMBERS),
     "swapped": (program(SWAPPED, TILES, TILES, "4x3"), np.roll(ARRAY, 4, 0)),
@@ -96,7 +98,7 @@ def test_manual_computation_is_correct_and_round_trips_at_all_stages(name: str) 
     for stage in stages.values():
         assert print_text(parse_text(print_text(stage))) == print_text(stage)
     (reference,) = evaluate(on_one_device(module.graph, module.mesh), [ARRAY])
-    # tanh has an error of 4 ulp below 1
+    # Below 1, tanh has an error of 4 ulp.
     np.testing.assert_allclose(reference, expected, rtol=0, atol=8 * float(np.finfo(np.float32).eps))
     result = check(module, pipeline=lambda _: stages["fuse"], args=[ARRAY])
     assert result.ok, result.faults
@@ -104,8 +106,8 @@ def test_manual_computation_is_correct_and_round_trips_at_all_stages(name: str) 
 
 
 def test_check_detects_wrong_manual_body() -> None:
-    """The reference of `check` must not depend on the code under test, so wrong pairs in the local program are
-    detected.
+    """Check that `check` reports wrong source-target pairs in the local program, since its reference is computed
+    independently.
     """
 
     def wrong_pipeline(entered: Module) -> Module:

@@ -123,7 +123,8 @@ def test_collective_with_wrong_result_sharding_is_rejected() -> None:
 
 def test_slice_of_non_nesting_tiles_is_rejected() -> None:
     p = Program(x=4, y=2)
-    a = p.input("f32[10]", P("x"))  # tiles of 3 rows; over 8 devices each tile of the 10 rows has 2
+    # x alone gives tiles of 3 rows; x and y (8 devices) give tiles of 2 rows, which do not nest in them
+    a = p.input("f32[10]", P("x"))
     assert "3 is not 2 x 2" in _error_message(p, p.add("all_slice", [a], "f32[10]", P(("x", "y")), axes=("y",), dim=0))
 
 
@@ -179,7 +180,7 @@ def test_partition_with_unknown_sizes_is_rejected() -> None:
 
 
 def _loop(p: Program, body_spec: Sharding) -> Value:
-    """Return the result of `while i < 3: v = v + v`, with `body_spec` as the sharding in the body."""
+    """Return the result of `while i < 3: v = v + v`. In the loop body, `v` has the sharding `body_spec`."""
     counter, value = p.constant(0, "i32"), p.input("f32[5]", P("x"))
     condition, body = Program(x=2), Program(x=2)
     i, _ = condition.input("i32[]"), condition.input("f32[5]", P("x"))
@@ -208,7 +209,9 @@ def test_loop_carried_value_with_changing_sharding_is_rejected() -> None:
 
 
 def test_axis_larger_than_reshape_factors_is_rejected() -> None:
-    """The 4 = 2 x 2 rows have no factor left for the rest of an axis of size 8."""
+    """Check a reshape of 4 rows to 2 x 2: an axis of size 8 shards both factors, and no factor is left for its last
+    part.
+    """
     p = Program(x=8)
     assert "cuts across its factors" in _error_message(
         p, p.add("reshape", [p.input("f32[4]", P("x"))], "f32[2,2]", P("x:(1)2", "x:(2)2"))

@@ -10,7 +10,7 @@ from meshgen.sharding.analyze import analyze
 from meshgen.spec import P, Sharding
 from tests.sharding.local_programs import Program, assert_same_as_one_device, whole_numbers
 
-DEVICES = [2, 3, 8]  # On 8 devices, tiles have one or two rows, so windows span several devices.
+DEVICES = [2, 3, 8]  # device counts; on 8 devices, tiles have one or two rows, so windows span several devices
 
 
 @pytest.mark.parametrize("devices", DEVICES)
@@ -61,7 +61,7 @@ WINDOWS = [(3, 1, 1, 1, 1), (2, 2, 0, 0, 1), (3, 2, 0, 3, 1), (2, 1, 2, 2, 4), (
 
 
 def _steps(width: int, stride: int, low: int, high: int, dilation: int, base_dilation: int) -> int:
-    """Return the number of windows over a dim of 13 rows with this base dilation."""
+    """Return the number of windows over a dim of 13 rows that are spread by `base_dilation`."""
     return (12 * base_dilation + 1 + low + high - (width - 1) * dilation - 1) // stride + 1
 
 
@@ -216,7 +216,7 @@ def test_non_overlapping_pooling_gradient_has_no_collectives() -> None:
 
 
 def test_dilated_convolution_moves_only_needed_rows() -> None:
-    """For a dilation of 2, a tile of 8 result rows reads 4 local rows and one row of the next tile."""
+    """Check a kernel dilated by 2: a tile of 8 result rows reads 4 local image rows and one row of the next tile."""
     p = Program(x=4)
     image, kernel = p.input("f32[1,2,16]", P(None, None, "x")), p.input("f32[3,2,3]")
     spread = _convolution(p, image, kernel, "f32[1,3,32]", P(None, None, "x"), apart=2, low=1, high=2)

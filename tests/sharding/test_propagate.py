@@ -131,7 +131,7 @@ def random_sharding(rng: np.random.Generator) -> Sharding:
 
 
 def reordered(module: Module, rng: np.random.Generator) -> Module:
-    """Return the same graph with its nodes in another valid order."""
+    """Return the module with its nodes in another valid order."""
     remaining, defined, nodes = list(module.graph.nodes), set(map(id, module.graph.inputs)), list[Node]()
     while remaining:
         ready = [n for n in remaining if all(id(v) in defined for v in n.operands)]
@@ -160,7 +160,8 @@ def test_shardings_do_not_depend_on_node_order(seed: int) -> None:
     module = random_module(rng)
     first, second = propagate(module), propagate(reordered(module, rng))
     by_value = {id(n.results[0]): n.sharding for n in first.graph.nodes}
-    assert len(first.graph.nodes) == len(second.graph.nodes)  # of equal nodes only the first is kept
+    # common subexpression elimination keeps the first of equal nodes, so the kept nodes may differ
+    assert len(first.graph.nodes) == len(second.graph.nodes)
     assert all(by_value.get(id(n.results[0]), n.sharding) == n.sharding for n in second.graph.nodes)
 
 
@@ -172,7 +173,7 @@ def test_all_annotation_faults_are_reported_at_once() -> None:
 
 
 def test_sharding_that_depends_on_dropped_sub_axis_is_dropped() -> None:
-    """For 30 = 3 x 10 rows, half of the 10 is a tile only while the other sub-axis of x shards the 3."""
+    """Check 30 = 3 x 10 rows. Sharding the 10 in halves is valid only while the other sub-axis of x shards the 3."""
     text = """shard.grid @mesh(shape = 6) {axis_names = ["x"]}
 func.func public @main(%cut_v0: tensor<30x13xi1>) -> tensor<3x2x65xi1> {
   %sharding = shard.sharding @mesh split_axes = [[0], []] {axes = [["x:(1)2"], []]} : !shard.sharding
@@ -193,7 +194,9 @@ func.func public @main(%cut_v0: tensor<30x13xi1>) -> tensor<3x2x65xi1> {
 @pytest.mark.parametrize("axes", ["x, y", "y, x"])
 @pytest.mark.parametrize(("size", "start", "limit"), [(8, 6, 8), (3, 1, 3), (16, 3, 11)])
 def test_sharding_option_over_several_axes_shards_slice(axes: str, size: int, start: int, limit: int) -> None:
-    """If the rows were partial along one axis, no rows would be left for the other."""
+    """Check that both axes shard the rows of the slice: if they were partial along one axis, the other could not shard
+    them.
+    """
     rows = limit - start
     option = ", ".join(f'"{axis}"' for axis in axes.split(", "))
     module = parse_text(f"""

@@ -9,7 +9,8 @@ from meshgen.sharding.analyze import analyze
 from meshgen.testing.oracle import check
 
 TRIPS, ROWS, SIZE, DEVICES = 6, 16, 256, 4
-# A recurrence whose state and inputs are sharded on the dim that the matmul contracts; the weights on the other dim.
+# The recurrence h = tanh(x[i] @ w + h @ w). The state h and the inputs x are sharded on the contracted dim of the
+# matmuls, and the weights w on their other dim.
 RECURRENCE = f"""
 sdy.mesh @mesh = <["x"={DEVICES}]>
 func.func @main(%x: tensor<{TRIPS}x{ROWS}x{SIZE}xf32> {{sdy.sharding = #sdy.sharding<@mesh, [{{}}, {{}}, {{"x"}}]>}},

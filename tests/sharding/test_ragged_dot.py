@@ -140,7 +140,10 @@ def test_expert_parallel_reduces_returned_hidden_rows() -> None:
 
 
 def test_expert_matmuls_are_sharded_by_groups() -> None:
-    """Both dots are decided jointly. A decision per dot would shard columns and gather 117 MB of hidden rows."""
+    """Check two consecutive dots that are decided jointly.
+
+    A decision for each dot alone would shard the columns, and gather 117 MB of hidden rows between the dots.
+    """
     rows, width, hidden, groups = 32768, 512, 1024, 32
     up, down = f"tensor<{groups}x{width}x{hidden}xbf16>", f"tensor<{groups}x{hidden}x{width}xbf16>"
     split = '{sdy.sharding = #sdy.sharding<@mesh, [{"ep"}, {}, {}]>}'

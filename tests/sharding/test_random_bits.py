@@ -39,7 +39,8 @@ def program(generator: tuple[str, int], mesh: tuple[int, int], kind: str, dims: 
     return GENERATED.format(algorithm=algorithm, words=words, x=x, y=y, kind=kind, dims=dims, shape=shape)
 
 
-# Tile offsets within generator words are tested with one generator per kind. The last one is an alias of the third.
+# Tile offsets that are not multiples of a generator word are tested with one generator per kind. The last generator is
+# an alias of the third.
 SPLIT = ['{"x"}, {"y"}', '{"y"}, {}', '{}, {"x", "y"}']
 SPLITS = [
     (generator, dims) for generator in GENERATORS[:3] for dims in (SPLIT if generator in GENERATORS[:2] else SPLIT[:1])
@@ -49,16 +50,16 @@ SPLITS = [
 @pytest.mark.parametrize(("generator", "dims"), SPLITS, ids=str)
 @pytest.mark.parametrize("kind", ["ui8", "i32", "ui64"])
 def test_generated_bits_do_not_depend_on_the_mesh(generator: tuple[str, int], kind: str, dims: str) -> None:
-    """The first mesh has one device. `check` compares the results with the generator on global arrays."""
+    """Compare the bits on each mesh with those of the generator on global arrays. The first mesh has one device."""
     for mesh in MESHES:
         module = parse_text(program(generator, mesh, kind, dims))
         local = local_form(module)
         result = check(module, pipeline=lambda _, local=local: local, args=[SEED[: generator[1]]])
         assert result.ok, (mesh, result)
         assert result.max_abs_error == 0
-        assert analyze(local).counts == {}  # Every device generates its own bits.
+        assert analyze(local).counts == {}  # no collective: every device generates its own bits
         tile = local.graph.outputs[1].type.size
-        # No device generates the bits of other tiles.
+        # No value is larger than a tile, so no device generates the bits of other tiles.
         assert max(value.type.size for value in local.graph.values()) <= max(tile, 3)
 
 

@@ -70,7 +70,10 @@ SUMMED = """func.func @main(%a: tensor<16x32xf32>, %w: tensor<32x64xf32>) -> ten
 
 
 def test_axis_view_scales_bytes_and_work_by_other_axes() -> None:
-    """x shards the rows in 2, y shards the contraction in 4, and the partial sum is reduced before tanh."""
+    """Check a dot whose rows are sharded over x in 2 tiles and whose contracted dim is sharded over y in 4 tiles.
+
+    The partial sum is reduced before tanh.
+    """
     module = module_of(SUMMED, {"x": 2, "y": 4}, a=P("x", "y"), w=P("y", None))
     solved = solve(module)
     view = view_of(solved.axes.whole, solved.labels, solved.module.mesh)
@@ -118,7 +121,7 @@ ONE_OP = "func.func @main(%a: tensor<ROWSx8xf32>) -> tensor<ROWSx8xf32> {\n  %b 
 def test_axis_shards_rows_if_tiles_are_even_or_need_not_nest(
     rows: int, split: int, nests: bool, is_listed: bool
 ) -> None:
-    """The axis has two parts. `split` is the number of parts over other axes, or 0 if the rows are partial."""
+    """Check an axis of two parts. Other axes shard the rows into `split` parts; 0 means that the rows are partial."""
     module = module_of(ONE_OP.replace("ROWS", str(rows)), {"x": 2}, a=P("x", None))
     all_sites = sites(module)
     origins = reach(all_sites, "x", 2, never).table

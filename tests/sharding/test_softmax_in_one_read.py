@@ -47,7 +47,7 @@ def arguments() -> np.ndarray:
 
 
 def sum_waits_for_maximum(module: Module) -> bool:
-    """Whether sums of a tile wait for a maximum over devices."""
+    """Whether the local sums depend on a maximum over all devices."""
     local = run_stages(module, Options("cpu"), Timing(), "partition")["partition"].graph
     maxima = {node.result for node in local.nodes if node.op == "all_reduce" and node.attrs.kind == "max"}
     sums = [node for node in local.nodes if node.op == "reduce" and node.attrs.kind == "add"]
@@ -70,7 +70,7 @@ def test_sharded_softmax_reads_elements_once(shift: str) -> None:
 
 
 def reference_row_sums(x: np.ndarray, *, is_finite: bool) -> np.ndarray:
-    """Return the sums of the rows."""
+    """Return the row sums that the program should compute, in f64."""
     wide = x.astype(np.float64)
     with np.errstate(all="ignore"):
         top = wide.max(1)

@@ -90,7 +90,7 @@ def test_splat_gets_sharding_of_its_user() -> None:
 
 
 def test_splat_with_several_shardings_is_replicated_and_sliced() -> None:
-    """The uses of a splat are not tied: each keeps the sharding of its other operand."""
+    """Check a splat with several uses: each use has the sharding of its op's other operand."""
     module = propagate(parse_text(SHARED))
     assert [sharding(module, name) for name in "byw"] == ["_,_", "x,_", "_,x"]
     ops = [node.op for node in materialize(module).graph.nodes]

@@ -48,7 +48,11 @@ def test_arguments_and_results_can_factor_axis_differently(
 
 
 def test_annotation_can_factor_axis_differently() -> None:
-    """The arguments shard the dot in one factoring, the annotation shards its copy in another, and both are used."""
+    """Check a dot that the arguments shard by one factoring of the axis, and an annotated copy sharded by another
+    factoring.
+
+    Both the dot and its copy have users.
+    """
 
     def program(x, w):
         h = x @ w
@@ -143,7 +147,7 @@ def test_sub_axis_stages_round_trip_through_text() -> None:
 
 
 def test_partial_over_axis_of_one_device_moves_to_dim_of_same_axis(tmp_path: Path) -> None:
-    """No intermediate sharding may name the axis twice."""
+    """Check a reshard from partial over an axis to sharded over it: no intermediate sharding may name the axis twice."""
     text = """builtin.module {
   shard.grid @mesh(shape = 2x1) {axis_names = ["x", "z"]}
   func.func public @main(%a: tensor<1x3x1xi8> {meshgen.sharding = #meshgen.annotation<@mesh, [[], ["x"], []] partial = xor["z"] open = [false, false, false]>}) -> (tensor<1x3x1xi8> {meshgen.sharding = #meshgen.annotation<@mesh, [[], ["z"], ["x"]] open = [true, false, false]>}) {
@@ -170,7 +174,7 @@ func.func @main(%x: tensor<9x1xi32> {{meshgen.sharding = #meshgen.annotation<@me
     assert check(module, pipeline=lambda entered: partition(materialize(propagate(entered)))).ok
 
 
-def test_partial_value_with_different_kind_per_sub_axis() -> None:
+def test_partial_value_may_have_different_kind_per_sub_axis() -> None:
     module = parse_text("""
 shard.grid @mesh(shape = 4) {axis_names = ["y"]}
 func.func @main(%x: tensor<3xi16>) -> tensor<3xi16> {

@@ -79,7 +79,7 @@ def test_trial_meshes_with_many_axes_have_few_devices() -> None:
     axes = {"0": None, "1": 2, **{str(number): None for number in range(2, 16)}}
     module = replace(parse_text(USED), mesh=make_mesh(axes))
     trials = trial_meshes(module)
-    assert [mesh.axis_size("0") for mesh in trials] == list(TRIAL_SIZES)  # Axis 0 is the one that the program uses.
+    assert [mesh.axis_size("0") for mesh in trials] == list(TRIAL_SIZES)  # The program uses only axis 0.
     assert max(mesh.size for mesh in trials) <= MOST_TRIAL_DEVICES
 
 

@@ -53,7 +53,7 @@ def played(plan: Schedule, conditions: Conditions | None = None) -> Timeline:
 
 
 def work_done(kernel: Span, collectives: list[Span], rank: int) -> float:
-    """Return the seconds of a kernel's own work that fit between its start and its end on a rank."""
+    """Return the seconds of work that a kernel did between its start and its end on a rank, without the slowdown."""
     start, end = float(kernel.start[rank]), float(kernel.end[rank])
     pairs = [(float(span.start[rank]), float(span.end[rank])) for span in collectives]
     times = sorted({start, end, *(time for pair in pairs for time in pair if start < time < end)})
@@ -87,7 +87,7 @@ def test_simulated_items_respect_streams_and_events(seed: int) -> None:
 
 
 def test_launch_order_does_not_change_the_slowdown() -> None:
-    """Check a collective issued before, between or after the kernels beside it."""
+    """Check a collective that overlaps kernels. It is issued before, between or after them."""
     buffer = Buffer("b", TensorType((1 << 22,), "f32"), "temporary", 0, 0)
     gather = Item("all_reduce", "", {"axes": ("y",), "reduction": "sum"}, (0,), (0,), COMMUNICATION)
     kernels = [Item("kernel", "k", {}, (), (), COMPUTE, seconds=30e-6) for _ in range(6)]

@@ -42,7 +42,9 @@ def test_retiming_for_the_same_machine_is_a_no_op(program: str | int) -> None:
 
 @pytest.mark.parametrize("machine", MACHINES)
 def test_simulated_gemm_time_equals_plan_for_the_machine(machine: str) -> None:
-    """Check one kernel without collectives: its plan is equal for all machines, and only the GPU decides its time."""
+    """Check a program of one kernel without collectives. Its plan is equal for all machines; its time depends only on
+    the GPU.
+    """
     compiled = plan(product, {"dp": 8}, target="cpu", **PRODUCT)
     expected = plan(product, {"dp": 8}, machine=machine, **PRODUCT).cost.step_seconds
     assert mg.simulate(compiled, machine).step_seconds == pytest.approx(expected, rel=1e-9)
@@ -78,8 +80,8 @@ def test_axis_with_explicit_links_keeps_them_on_any_machine() -> None:
 
 
 @pytest.mark.parametrize(("target", "product_name"), [("cuda:sm_80", "A100"), ("cpu", "H200"), ("cuda:sm_100", "B200")])
-def test_default_machine_is_the_same_everywhere(target: str, product_name: str) -> None:
-    """Check sixteen ranks, which on other machines would be two hosts."""
+def test_simulation_and_plan_use_the_same_default_machine(target: str, product_name: str) -> None:
+    """Check sixteen ranks. The default machine has one host, while on other machines they would be two hosts."""
     executable = plan(WIDE.format(dp=8, tp=2), target=target, skip=["chunks"])
     quiet = mg.simulate(executable, replace(MACHINES[DEFAULT_MACHINE], overlap_slowdown=0.0))
     assert quiet.step_seconds == pytest.approx(executable.cost.step_seconds, rel=1e-9)

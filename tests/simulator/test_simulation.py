@@ -81,7 +81,9 @@ def test_simulated_step_on_one_host_equals_the_schedule(text: str) -> None:
 
 @pytest.mark.parametrize(("dp", "tp"), [(8, 2), (4, 8), (2, 16)])
 def test_all_reduce_over_hosts_shares_their_ports(dp: int, tp: int) -> None:
-    """Check an all_reduce over dp, whose ranks are tp apart, so that `8 / tp` of a host's ranks are in one group."""
+    """Check an all_reduce over dp. The ranks of a group are `tp` apart, so `8 / tp` ranks of each host are in one
+    group.
+    """
     program = part(WIDE.format(dp=dp, tp=tp))
     moved = 2 * (dp - 1) / dp * 1024 * 4096 // tp * 4
     in_host = max(8 // tp, 1)
@@ -89,12 +91,12 @@ def test_all_reduce_over_hosts_shares_their_ports(dp: int, tp: int) -> None:
     step_between = PORT.latency_seconds - NVLINK.latency_seconds
     ring = 2 * (hosts - 1) * (step_between + (in_host - 1) * 3.4e-6)
     ring += moved / min(NVLINK.bytes_per_second, in_host * PORT.bytes_per_second)
-    across = moved * (hosts - 1) / hosts * dp / (dp - 1)  # bytes that a tree sends between hosts
+    across = moved * (hosts - 1) / hosts * dp / (dp - 1)  # bytes that a tree all-reduce sends between hosts
     tree = 2 * np.ceil(np.log2(hosts)) * step_between
     tree += max(moved / NVLINK.bytes_per_second, across / (in_host * PORT.bytes_per_second)) / 0.9
     best = NVLINK.latency_seconds + min(
         ring, tree
-    )  # of the Simple protocol. LL128 has shorter steps, and 120 of 128 bytes are payload.
+    )  # time of NCCL's Simple protocol; LL128 has shorter steps, but only 120 of 128 bytes are payload
     assert 0.7 * best < collective(step(program)) <= best
 
 
@@ -148,7 +150,7 @@ def test_kernels_that_overlap_collectives_take_longer() -> None:
 
 
 def loop(trips: int, conditions: Conditions | None = None) -> Simulation:
-    """Simulate a loop with collectives as if it had the trip count `trips`."""
+    """Simulate a program with collectives in a loop, as if the loop had the trip count `trips`."""
     program = part(LOOP)
     items = [
         replace(item, attrs=dict(item.attrs) | {"trips": trips}) if item.op == "while" else item

@@ -115,7 +115,10 @@ def test_gpu_reductions_keep_nan_and_support_8_bit_floats(dtype: str, op: str, s
 
 @pytest.mark.parametrize("kind", ["max", "min"])
 def test_reduce_to_root_is_not_promoted(kind: str) -> None:
-    """Check `reduce_to`: other devices hold garbage, which as integers could be taken for numbers."""
+    """Check `reduce_to`, whose result is defined on one device only.
+
+    The other devices hold garbage. Conversion back from integers could turn it into valid numbers.
+    """
     tile = TensorType((4, 8), "f32")
     graph = Graph("main", [Value(tile, "x")])
     graph.outputs = [graph.add("reduce_to", graph.inputs, [tile], {"axes": ("x",), "kind": kind, "root": 0}).result]

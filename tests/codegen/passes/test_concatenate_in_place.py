@@ -1,4 +1,8 @@
-"""Tests of the `concatenate-in-place` pass: which concatenations become joins, and forged schedules."""
+"""Tests of the `concatenate-in-place` pass: concatenations whose parts are computed in the buffer of the result
+(joins).
+
+The checker must reject forged schedules of joins.
+"""
 
 from __future__ import annotations
 
@@ -125,7 +129,7 @@ def _kernels(grouping: Grouping) -> list[tuple[str, set[Node], set[Value]]]:
     return [(group.form, {*group.members}, {*group.reads}) for group in grouping.groups]
 
 
-def test_concatenation_of_too_many_parts_is_no_join() -> None:
+def test_concatenation_of_too_many_parts_becomes_no_join() -> None:
     sizes = (64,) * (MOST_PARTS + 1)
     assert not has_join(message(sizes)) and has_join(message(sizes[1:]))
 

@@ -133,7 +133,7 @@ def test_group_call_reduces_in_place() -> None:
     assert offsets[0] == offsets[1] and len(set(offsets[0])) == len(WIDTHS)
 
 
-def test_group_call_pays_link_latency_once() -> None:
+def test_group_call_cost_has_link_latency_once() -> None:
     kinds = tuple(f32(1, width) for width in WIDTHS)
     attrs = {"axes": ("x",), "kind": "sum"}
     grouped_call = Collective("all_reduce", attrs, kinds, kinds, MESH)

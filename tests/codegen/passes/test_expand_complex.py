@@ -305,7 +305,7 @@ def test_complex_program_runs_on_emulated_gpus(tmp_path: Path) -> None:
 
 
 def test_kernels_of_expanded_transforms_match_reference() -> None:
-    """Check the PTX of each stage of a spectrum of rows. The transformed value needs no complex buffer."""
+    """Check the PTX of each kernel of a program that transforms rows. The transformed value needs no complex buffer."""
     graph = transformed("RFFT", "f32", 96, batch=8)
     types = [value.type for value in graph.inputs]
     out_types = [value.type for value in graph.outputs]

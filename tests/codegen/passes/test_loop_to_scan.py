@@ -15,7 +15,7 @@ from tests.codegen.passes.test_loop_unroll import looped, number
 from tests.codegen.programs import f32
 
 INT = TensorType((), "i32")
-ROW = 8  # elements of 4 bytes: 32 bytes
+ROW = 8  # elements of a row: 8 x 4 bytes = 32 bytes
 
 
 class Loop:

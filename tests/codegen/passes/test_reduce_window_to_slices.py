@@ -28,7 +28,10 @@ def window_size(size: int, window: int, stride: int, low: int, high: int, base: 
 
 
 def windowed(sizes: tuple[int, ...], dtype: str, kind: str, attrs: dict[str, Any], *, init: float | None = None, given: bool = False) -> Graph:  # fmt: skip
-    """Return a reduce_window of an input. Its initial value is the neutral element, `init`, or an input if `given`."""
+    """Return a reduce_window of an input.
+
+    Its initial value is a second input if `given`, else `init`, or the neutral element if `init` is None.
+    """
     graph = Graph("main", [Value(TensorType(sizes, dtype), "x")])
     scalar = TensorType((), dtype)
     start = neutral(kind, dtype) if init is None else np.array(init, scalar.numpy_dtype)
@@ -86,7 +89,7 @@ def test_random_windows_keep_results() -> None:
             for v in graph.inputs
         ]
         (got,), (want,) = evaluate(changed, args), evaluate(graph, args)
-        rounding = 1e-6 if dtype == "f32" else 0  # long products round in another order
+        rounding = 1e-6 if dtype == "f32" else 0  # products of many f32 numbers are rounded in another order
         np.testing.assert_allclose(np.asarray(got, np.float64), np.asarray(want, np.float64), rtol=rounding)
         assert got.dtype == want.dtype
     assert written >= 200

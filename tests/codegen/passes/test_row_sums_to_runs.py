@@ -24,6 +24,6 @@ def test_column_sums_without_row_reductions_are_unchanged() -> None:
 
 
 def test_column_sums_of_few_rows_are_unchanged() -> None:
-    """Check 96 rows, for which the partial sums would have as many bytes as the rows."""
+    """Check 96 rows. The partial sums of a two-stage reduction would take as many bytes as the rows themselves."""
     graph = Norm((96, 4096), "f32").gradients(True)
     assert after(row_sums_to_runs, graph) is graph

@@ -30,7 +30,7 @@ def plain(x: Array, w: Array, at: Array) -> Array:
 
 
 def clipped(x: Array, w: Array, at: Array) -> Array:
-    """Clamp labels that are out of bounds to the nearest word."""
+    """Clamp out-of-bounds labels to the nearest vocabulary index."""
     z = (x @ w).astype(jnp.float32)
     return jnp.take_along_axis(z, at[:, None] * 3 - 400, -1, mode="clip")[:, 0] - jax.nn.logsumexp(z, -1)
 
@@ -58,7 +58,7 @@ def flattened(x: Array, w: Array, at: Array) -> Array:
 
 
 def in_logits_dtype(x: Array, w: Array, at: Array) -> Array:
-    """Compute in the logits' dtype, and average over all words."""
+    """Compute in the logits' dtype, and average over the entire vocabulary."""
     z = x @ w
     return jax.nn.logsumexp(z, -1) - z.mean(-1)
 
@@ -120,7 +120,7 @@ def is_fused(executable: Executable) -> bool:
 
 
 def writes_size(executable: Executable, size: int) -> bool:
-    """Whether a kernel result has `size` elements."""
+    """Whether any kernel writes a result of `size` elements."""
     return any(v.type.size == size for body in executable.plan.kernels.values() for v in body.outputs)
 
 
@@ -141,7 +141,7 @@ def test_cross_entropy_is_fused_for_sharded_vocabulary(program: Callable[..., Ar
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "uint32", "uint64", "int64"])
 def test_cross_entropy_supports_any_integer_label_dtype(dtype: str) -> None:
-    """Check labels out of bounds as well: the dtype's maximum selects the last word, a negative label the first."""
+    """Check labels out of bounds as well: the dtype's maximum selects the last column, a negative label the first."""
     with jax.enable_x64():
         shapes = (((ROWS, DEPTH), "bfloat16"), ((DEPTH, WORDS), "bfloat16"), ((ROWS,), dtype))
         text = jax.jit(looked_up).lower(*(jax.ShapeDtypeStruct(*shape) for shape in shapes)).as_text()

@@ -134,7 +134,8 @@ def parts(graph: Graph, op: str) -> int:
     dot("bf16[24,8192]", "bf16[8192,16]", ((1,), (0,))),
     dot("f32[8192,24]", "f32[16,8192]", ((0,), (1,))),
     dot("f64[3,8,2048]", "f64[3,2048,8]", ((2,), (1,)), ((0,), (0,))),
-    dot("f32[4,6,2048,3]", "f32[3,2048,6,5]", ((3, 2, 1), (0, 1, 2))),  # splits the longest of several contracted dims
+    # of several contracted dims, the longest is split
+    dot("f32[4,6,2048,3]", "f32[3,2048,6,5]", ((3, 2, 1), (0, 1, 2))),
     fold("f32[4096,96]", "add", 0),
     fold("f32[4194304]", "add", 0),
     fold("bf16[4096,4096]", "add", 0),
@@ -151,7 +152,7 @@ def test_long_folds_are_split_in_two_stages(graph: Graph) -> None:
 
 @pytest.mark.parametrize(("type_", "dims", "folds"), [
     ("f32[256,64,1024]", ((1,), (0,)), ["f32[256,1024]", "f32[1024]"]),
-    # also reduces other dims than the runs
+    # the sum also reduces dims other than the dim that is split into runs
     ("f32[256,8,2,1024]", ((2,), (0, 1)), ["f32[256,8,1024]", "f32[32,1024]", "f32[1024]"]),
 ])  # fmt: skip
 def test_two_stage_sums_split_only_the_second_stage(type_: str, dims: tuple[Dims, Dims], folds: list[str]) -> None:
@@ -169,18 +170,18 @@ def test_split_convolution_does_not_exceed_one_wave() -> None:
 
 
 @pytest.mark.parametrize("graph", [
-    dot("bf16[8192,8192]", "bf16[8192,8192]", ((1,), (0,))),  # fills the device
+    dot("bf16[8192,8192]", "bf16[8192,8192]", ((1,), (0,))),  # the unsplit GEMM fills the device
     dot("bf16[128,500]", "bf16[500,128]", ((1,), (0,))),  # contracted size too small
     dot("bf16[128,8191]", "bf16[8191,128]", ((1,), (0,))),  # prime
     dot("i32[24,8192]", "i32[8192,16]", ((1,), (0,))),
-    dot("bf16[64,128,4096]", "bf16[64,4096,128]", ((2,), (1,)), ((0,), (0,))),  # the batch dim fills the device
+    dot("bf16[64,128,4096]", "bf16[64,4096,128]", ((2,), (1,)), ((0,), (0,))),  # the batch dim alone fills the device
     fold("f32[40,9]", "add", 0),
-    fold("f32[4096,1024]", "add", 1),  # as many rows as programs
+    fold("f32[4096,1024]", "add", 1),  # the unsplit kernel has one program per row, which fills the device
     fold("f32[1048573]", "add", 0),  # prime
     fold("f32[0,64]", "add", 0),
     kernel_gradient(1, 48, 4, 3, "f32"),  # one image
     kernel_gradient(8, 4, 4, 3, "f32"),
-    kernel_gradient(2, 32, 256, 256, "f32"),  # fills the device
+    kernel_gradient(2, 32, 256, 256, "f32"),  # the unsplit convolution fills the device
 ])  # fmt: skip
 def test_unprofitable_folds_are_not_split(graph: Graph) -> None:
     assert after(split_reduction, graph).nodes == graph.nodes
@@ -196,7 +197,7 @@ def test_gemms_with_shared_operand_are_not_split() -> None:
 def mock_split_times(monkeypatch: pytest.MonkeyPatch, launch_seconds: float, fold_seconds: float = 0.0) -> None:
     """Mock a device on which a GEMM takes 1 s and its parts 0.5 s. A fold of two parts takes `fold_seconds`."""
     device = replace(kernel_time.device_of("cpu"), launch_seconds=launch_seconds)
-    moved = (2 * 4 + 2) * 24 * 16  # bytes that a fold of two f32 parts to a bf16 result moves
+    moved = (2 * 4 + 2) * 24 * 16  # bytes that a fold reads (two f32 parts) and writes (one bf16 result)
     for file in (kernel_time, pass_file):
         monkeypatch.setattr(file, "device_of", lambda target: device)
     monkeypatch.setattr(kernel_time, "product_seconds", lambda of, device: 1.0 if of.batch == 1 else 0.5)
@@ -233,8 +234,9 @@ def test_split_is_charged_for_bytes_of_partial_sums(
 
 
 @pytest.mark.parametrize(("graph", "count"), [
-    (dot("bf16[24,8192]", "bf16[8192,16]", ((1,), (0,))), 32),  # the largest of the near-optimal counts
-    # the smallest of the near-optimal counts, since parts write many bytes
+    # several part counts are near-optimal; the largest is chosen
+    (dot("bf16[24,8192]", "bf16[8192,16]", ((1,), (0,))), 32),
+    # several part counts are near-optimal; the smallest is chosen, since partial results write many bytes
     (dot("bf16[256,4096]", "bf16[4096,256]", ((1,), (0,))), 4),
 ])  # fmt: skip
 def test_part_count_depends_on_partial_result_bytes(graph: Graph, count: int) -> None:

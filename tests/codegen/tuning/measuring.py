@@ -25,7 +25,7 @@ MESH = {"x": 1}
 
 
 class Function:
-    """A timer that returns `times(launch)`. `launches` records the program count of each timed launch."""
+    """A timer that returns `times(launch)`. The list `launches` records the grid size of each timed launch."""
 
     def __init__(self, times: Callable[[Launch], float]) -> None:
         self._times = times

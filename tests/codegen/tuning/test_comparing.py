@@ -41,7 +41,7 @@ def test_comparison_requires_equal_integers(monkeypatch: pytest.MonkeyPatch) -> 
     assert not [*differences([expected], [expected], bounds)] and [*differences([expected + 1], [expected], bounds)]
 
 
-def test_poison_must_be_left_by_both_variants() -> None:
+def test_elements_left_poisoned_by_only_one_variant_differ() -> None:
     poisoned, bound = np.array([1.0, np.nan, np.inf], np.float32), np.zeros(3)
     assert not [*differences([poisoned], [poisoned], [bound])]
     assert [*differences([np.array([1.0, 2.0, np.inf], np.float32)], [poisoned], [bound])]

@@ -28,7 +28,7 @@ def products(tmp_path_factory: pytest.TempPathFactory) -> LoadedModule:
 
 
 def blocks(result: Measured) -> int:
-    """Return the program count of the kernel that replaces the shipped one."""
+    """Return the grid size of the tuned kernel that replaces the shipped kernel."""
     assert result.change and result.change.form
     return result.change.form.kernel.grid[0]
 
@@ -37,7 +37,7 @@ def test_fastest_candidate_of_each_kernel_is_chosen(products: LoadedModule) -> N
     tuning_bench, timer = bench()
     results = list(measure([products], tuning_bench))
     shipped = {name: kernel.grid[0] for name, kernel in products.manifest.kernels.items()}
-    assert [result.kernel for result in results] == ["dot_tanh", "dot"]  # the larger first
+    assert [result.kernel for result in results] == ["dot_tanh", "dot"]  # the larger GEMM is measured first
     for result in results:
         assert result.others == 3 and not result.warnings
         assert blocks(result) < shipped[result.kernel]
@@ -47,7 +47,8 @@ def test_fastest_candidate_of_each_kernel_is_chosen(products: LoadedModule) -> N
         assert result.change and result.change.form and result.change.form.source
         assert result.change.form.source.tile == result.row.tile
     rounds = [timer.launches[start : start + 4] for start in (0, 4, 8)]
-    assert rounds[1] == rounds[0][1:] + rounds[0][:1] and rounds[2] == rounds[0][2:] + rounds[0][:2]  # interleaved
+    # rounds interleave the candidates, each starting with another one
+    assert rounds[1] == rounds[0][1:] + rounds[0][:1] and rounds[2] == rounds[0][2:] + rounds[0][:2]
 
 
 def test_candidates_are_compared_by_median_time(products: LoadedModule) -> None:

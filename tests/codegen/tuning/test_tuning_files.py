@@ -49,7 +49,7 @@ def test_interrupted_tuning_writes_completed_measurements(error: BaseException, 
     before = grids(module)
 
     def times(launch: Launch) -> float:
-        if len(timer.launches) > 3 * 4:  # in the second kernel
+        if len(timer.launches) > 3 * 4:  # the second kernel is being timed
             raise error
         return by_programs(launch)
 

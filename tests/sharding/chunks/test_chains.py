@@ -66,8 +66,8 @@ def test_chunks_compute_bitwise_equal_results(dim: int, count: int, through_dots
 
 def test_chunks_slice_arguments_and_concatenate_result_once() -> None:
     after = chunked(local(TEXT), 0, 4)
-    assert _ops(after)["slice"] == 4  # slices of the argument; each chunk reads the whole weights
-    assert _ops(after)["concatenate"] == 1  # concatenates the result
+    assert _ops(after)["slice"] == 4  # each chunk slices the argument, but reads all weights
+    assert _ops(after)["concatenate"] == 1  # joins the chunks of the result
 
 
 def test_uneven_dims_and_gathered_dims_have_no_chain() -> None:

@@ -44,7 +44,10 @@ def gain(module: Module, dim: int, count: int, exposed: dict[Node, float]) -> fl
 
 @pytest.mark.parametrize(("dim", "count"), [(0, 2), (0, 8), (1, 2), (1, 4)])
 def test_gain_without_hiding_is_minus_chunk_overhead(module: Module, dim: int, count: int) -> None:
-    """Row chunks are joined in place. Column chunks copy residuals, which a dot or the caller reads entirely."""
+    """Check that chunking has only costs if no time is exposed.
+
+    Chunks of rows are joined in place. Chunks of columns copy the residual, which a dot or the caller reads completely.
+    """
     ops = [node.op for node in chain(module, dim, count).loops]
     launches = sum(op in LOOPS for op in ops) * LAUNCH
     longer = sum(op in DOTS for op in ops) * DOT + sum(op in CHUNKED for op in ops) * MESSAGE
@@ -57,8 +60,8 @@ def test_gain_grows_with_exposed_seconds_up_to_dot_time(module: Module) -> None:
     first, last = collectives(module)
     steps = [gain(module, 0, 2, {first: DOT * part / 4}) for part in range(40)]
     assert all(left <= right for left, right in itertools.pairwise(steps))
-    assert steps[1] - steps[0] == DOT / 8  # one of two chunks is hidden
+    assert steps[1] - steps[0] == DOT / 8  # the dot hides one of the two chunks of the collective
     dots = sum(node.op in DOTS for node in chain(module, 0, 2).loops)
     assert steps[-1] - steps[0] == dots * DOT
     both = gain(module, 0, 2, {first: DOT / 4, last: DOT / 4})
-    assert both - steps[0] == DOT / 2 - DOT / 8  # One chunk of the longest collective stays exposed.
+    assert both - steps[0] == DOT / 2 - DOT / 8  # Of the longest collective, one chunk stays exposed.

@@ -89,7 +89,7 @@ def test_applied_chunks_are_reported_in_table_records_and_reasons() -> None:
 
 
 def test_memory_limit_prevents_chunks() -> None:
-    """The limit is the arena size of the plan without chunks."""
+    """Check a memory limit equal to the arena size of the plan without chunks."""
     unchunked = api.plan(LARGE, skip=["chunks"])
     least = unchunked.plan.arena_bytes
     limited = api.plan(LARGE, memory_limit=least)
@@ -139,7 +139,7 @@ def _fused(options: Options, module: Module) -> Module:
 @pytest.mark.parametrize("group", trials(1))
 @pytest.mark.usefixtures("quick_launches")
 def test_random_programs_with_chunks_are_correct_and_faster(group: int) -> None:
-    """Each group draws 40 programs, and further ones until two of them use chunks."""
+    """Check 40 random programs per group, and further programs until two of them use chunks."""
     applied, first = 0, group * 600 + 440
     for seed in range(first, first + 600):
         if seed >= first + 40 and applied >= 2:
@@ -161,8 +161,9 @@ def test_random_programs_with_chunks_are_correct_and_faster(group: int) -> None:
 
 
 def test_unprofitable_chunks_are_rejected_before_estimation(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The required gain exceeds the exposed time, so only one program is fused and scheduled, and the report states the
-    bound.
+    """Check a required gain that exceeds the exposed time.
+
+    Only one program is then fused and scheduled, and the report states the upper bound of the gain.
     """
     called_names: list[str] = []
     for name in ("fuse", "Steps"):
@@ -198,7 +199,7 @@ def test_unprofitable_cut_is_tried_with_one_chunk_count(
     original, cuts = searching.in_chunks, list[Hashable]()
     monkeypatch.setattr(searching, "in_chunks", lambda graph, chain: cuts.append(chain.cut) or original(graph, chain))
     assert _reductions(api.plan(SUM)) > 1
-    # The search tries several chunk counts of a cut if the first one is profitable.
+    # The search tries several chunk counts for the same ops if the first count is profitable.
     assert len(cuts) > len(set(cuts)) > 0
     cuts.clear()
     monkeypatch.setattr(planner.Steps, "least_seconds", math.inf)
@@ -207,7 +208,7 @@ def test_unprofitable_cut_is_tried_with_one_chunk_count(
 
 
 def test_candidate_programs_are_scheduled_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The chosen program keeps its kernels and its schedule, although attributes are added to it."""
+    """Check that the chosen program is not scheduled a second time, although attributes are added to its nodes."""
     modules: list[Module] = []
     monkeypatch.setattr(
         planner,
@@ -219,8 +220,11 @@ def test_candidate_programs_are_scheduled_once(monkeypatch: pytest.MonkeyPatch) 
     assert executable.fused.graph in graphs and len({id(graph) for graph in graphs}) == len(graphs)
 
 
-def test_chain_is_split_into_stretches_at_full_reads() -> None:
-    """Each dot needs all columns of the residual, so column chains end there; row chains continue."""
+def test_chunked_chain_is_split_at_ops_that_read_all_columns() -> None:
+    """Check residual layers. Each dot reads all columns of the residual, so chains in column chunks end before a dot.
+
+    Chains in row chunks continue through the dot.
+    """
     module = local(block(64, 64, 64, layers=2))
     rows, columns = (estimate.stretches(module.graph, chain(module, dim, 2)) for dim in (0, 1))
     assert [len(collectives_in(part)) for part in rows] == [2]

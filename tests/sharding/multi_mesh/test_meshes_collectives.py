@@ -105,7 +105,7 @@ def test_collectives_on_second_mesh_parse_back_at_every_stage(text: str) -> None
     assert moves & {*ops(partitioned, 1)}
 
 
-def test_local_program_is_on_only_grid_named_by_collectives() -> None:
+def test_local_program_is_assigned_to_the_grid_of_its_collectives() -> None:
     module = parse_text(TILES)
     assert module.stage == "partition" and module.mesh.name == "b" and not module.meshes
     assert_reads_back(module)

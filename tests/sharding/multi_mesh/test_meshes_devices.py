@@ -97,7 +97,7 @@ def test_meshes_with_partly_shared_devices_are_rejected() -> None:
         parse_text(with_ids(IDS, second))
     (fault,) = error.value.diagnostics
     assert fault.code == "MG0209" and fault.loc and fault.loc.line == 6
-    # The mesh is unused, so its devices do not matter.
+    # Without uses of the other mesh, its devices do not matter.
     parse_text(with_ids(IDS, second).replace("@mesh_0, [{", "@mesh, [{").replace('{"a"}, {"b"}', '{"x"}, {}'))
 
 
@@ -136,13 +136,13 @@ def test_manual_computation_on_either_merged_mesh() -> None:
 
 
 def manual_over_sub_axes() -> str:
-    """Return a manual computation over an axis of size 4; the other mesh has axes of sizes 2 and 4."""
+    """Return a program with a manual computation over an axis of size 4. The axes of its other mesh have sizes 2 and 4."""
     text = manual("mesh_0", "a", 4, "[[0, 2], [1, 3], [4, 6], [5, 7]]", "4x2").replace('"a"=2, "b"=4', '"a"=4, "b"=2')
     return text.replace('["x"=8]', '["x"=2, "y"=4]').replace('<@mesh, [{"x"}, {}]>', '<@mesh, [{"y"}, {}]>')
 
 
 def test_manual_axes_split_axes_of_merged_mesh() -> None:
-    """The axes of the merged mesh are split, so that each manual axis consists of entire axes."""
+    """Check that the axes of the merged mesh are split until each manual axis consists of entire axes."""
     text = (
         manual_over_sub_axes()
         .replace("[[0, 2], [1, 3], [4, 6], [5, 7]]", "[[0, 2, 4, 6], [1, 3, 5, 7]]")
@@ -199,7 +199,10 @@ TRANSPOSED = """module {
 
 @pytest.mark.parametrize("axes, counts", [(("b", "a"), {}), (("a", "b"), {"permute": 1})], ids=["same", "other"])
 def test_tiles_are_permuted_for_other_device_order(axes: tuple[str, str], counts: dict[str, int]) -> None:
-    """On a mesh with devices 0, 2, 1, 3, the sharding [a, b] equals [y, x] of a mesh with devices in order."""
+    """Check a mesh whose devices are in the order 0, 2, 1, 3.
+
+    Its sharding [a, b] places tiles as [y, x] does on a mesh with devices in ascending order.
+    """
     module = parse_text(TRANSPOSED.replace("A", axes[0]).replace("B", axes[1]))
     stages = assert_right(module)
     moves = [
@@ -296,7 +299,10 @@ def test_manual_computation_on_two_device_orders_is_rejected() -> None:
 
 @pytest.mark.parametrize("calls", [False, True], ids=["inline", "called"])
 def test_manual_computations_use_device_ids_of_own_mesh(calls: bool) -> None:
-    """Device 3 is the first of @mesh and the last of @plain, whose axis u spans both axes of @mesh."""
+    """Check manual computations on two meshes.
+
+    Device 3 is the first device of @mesh but the last of @plain. The axis u of @plain spans both axes of @mesh.
+    """
     text = REVERSED.replace("[0, 2], [2, 0], [1, 3], [3, 1]", "[3, 1], [1, 3], [2, 0], [0, 2]")
     other = """  %2 = sdy.manual_computation(%a) in_shardings=[<@plain, [{"u"}, {"v"}]>] out_shardings=[<@plain, [{"u", "v"}]>] manual_axes={"u", "v"} (%t: tensor<2x3xf32>) {
     %j = func.call @numbers(%t) : (tensor<2x3xf32>) -> tensor<1xi32>

@@ -28,7 +28,7 @@ def test_open_sizes_and_unknown_meshes_are_rejected() -> None:
     with pytest.raises(ShardingError, match="MG0201") as error:
         stages_of(on_main(body, grids=GRIDS.replace("shape = 3", "shape = ?")))
     (fault,) = error.value.diagnostics
-    assert fault.loc is not None and fault.loc.line == 7  # line of the first use of @b
+    assert fault.loc is not None and fault.loc.line == 7  # line 7 is the first use of @b
     with pytest.raises(ShardingError, match="MG0209"):
         stages_of(traced(lambda x: mg.annotate(x, mg.P(mesh="c")), types=["f32[4]"], in_specs=None))
     with pytest.raises(MeshgenError, match="MG0202"):
@@ -52,7 +52,7 @@ def test_annotation_on_unknown_mesh_is_rejected(meshes: Any, where: str) -> None
     assert fault.code == "MG0209" and (fault.loc is not None or where == "output")
 
 
-def test_annotation_can_name_only_mesh() -> None:
+def test_annotation_can_name_the_sole_mesh() -> None:
     def program(x: Any) -> Any:
         return mg.exp(mg.annotate(mg.tanh(x), mg.P("dp", mesh="a")))
 

@@ -41,7 +41,7 @@ def test_sdy_and_mesh_dialects_declare_several_meshes() -> None:
     assert ops(stages["propagate"], 0) == ["annotate", "transfer_send"]
 
 
-def test_program_is_on_only_used_mesh() -> None:
+def test_program_is_assigned_to_the_one_mesh_it_uses() -> None:
     module = on_main(annotate_on_grid("y", "x", "b") + "  return %y : tensor<10x7xf32>")
     assert module.mesh.name == "b" and not module.meshes
     assert not stages_of(module)["fuse"].parts

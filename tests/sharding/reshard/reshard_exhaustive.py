@@ -22,13 +22,13 @@ from meshgen.mesh import Mesh
 from meshgen.spec import Sharding
 
 Step = tuple[str, dict[str, Any], Sharding]
-Price = tuple[int, int]  # picoseconds, bytes
+Price = tuple[int, int]  # (picoseconds, bytes per device)
 
 
 def cheapest_price(type: TensorType, source: Sharding, target: Sharding, mesh: Mesh, most: Price) -> Price:
-    """Return the least cost of a path if it is less than `most`, else `most`.
+    """Return the cost of the cheapest path if it is below `most`, else `most`.
 
-    No intermediate tile may be larger than the larger end.
+    No intermediate tile may be larger than the larger of the source tile and the target tile.
     """
     limit = max(math.prod(end.local_shape(type.sizes, mesh)) for end in (source, target))
     best: dict[Sharding, Price] = {source: (0, 0)}

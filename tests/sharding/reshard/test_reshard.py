@@ -177,7 +177,7 @@ SQUARE = make_mesh({"x": 4, "y": 4, "z": 2, "w": 2})
 def test_summands_move_to_devices_along_other_axes(
     source: Sharding, target: Sharding, expected_steps: list[str], expected_bytes: int
 ) -> None:
-    """A device sends its summand once; a reduction over four devices would move 1.5 times as many bytes."""
+    """Check that a device sends its summand once. A reduction over four devices would move 1.5 times as many bytes."""
     rows = TensorType((64, 64), "f32")
     assert steps(source, target, rows, SQUARE) == expected_steps
     reshard = plan(source, target, rows, SQUARE)
@@ -209,8 +209,9 @@ def test_mixed_partial_kinds_are_reduced_innermost_first() -> None:
 def test_mixed_partial_kinds_are_created_from_outside_in(
     source: dict[str, str], target: dict[str, str], reduces: bool
 ) -> None:
-    """An outer axis of another kind cannot become partial around an inner one (1 xor 1 is not 1), so the value is
-    reduced first.
+    """Check a value that is partial along an inner axis and becomes partial along an outer axis with another kind.
+
+    The value is reduced first, because reductions of different kinds do not commute.
     """
     rng = np.random.default_rng(7)
     mesh = make_mesh({"x": 2, "y": 2, "z": 2})
@@ -279,7 +280,7 @@ def test_intermediate_tiles_are_no_larger_than_ends() -> None:
 
 
 def test_reshard_bytes_are_close_to_lower_bound() -> None:
-    """XLA moves 2.02 times the bound on average for such 3-D reshards on 8 and 16 devices."""
+    """Check random 3-D reshards on 8 and 16 devices. XLA moves 2.02 times the lower bound on average for these."""
     rng = np.random.default_rng(6)
     ratios: list[float] = []
     for mesh in (make_mesh({"x": 2, "y": 2, "z": 2}), make_mesh({"x": 2, "y": 2, "z": 4})):
@@ -308,7 +309,9 @@ def test_reshard_reports_faults_of_both_shardings() -> None:
 
 
 def test_halo_is_dropped_before_gather() -> None:
-    """With the halo, each device would receive tiles from three others, with one message each."""
+    """Check that the halo is not gathered: with it, each device would receive tiles from three others, one message
+    each.
+    """
     halo = Sharding((("y",), ()), halo=((2, 2), (0, 0)))
     first, second = plan(halo, P(), TensorType((4096, 4), "f32")).steps
     assert (first.op, first.ring_bytes, second.op) == ("retile", 0, "all_gather")

@@ -25,7 +25,7 @@ ROUNDING = 4  # picoseconds of rounding in the sums of step times
 
 @pytest.mark.parametrize(("axes", "seeds"), [(1, range(20)), (2, range(60)), (3, range(12))])
 def test_plan_cost_equals_exhaustive_minimum(axes: int, seeds: range, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The planner's preference for plain collectives over cheaper sends is disabled."""
+    """Check the planner without its preference for plain collectives over slightly cheaper sends."""
     use(monkeypatch, {"resharding.packing_seconds": 0.0}, reshard_search)
     for seed in seeds:
         type, source, target, mesh = _random_case(axes, seed)
@@ -87,7 +87,7 @@ def test_bound_bytes_cover_missing_bytes_of_devices(axes: int) -> None:
 
 
 def _missing_bytes(type: TensorType, source: Sharding, target: Sharding, mesh: Mesh) -> int:
-    """Return the largest number of bytes that any device lacks of its target tile."""
+    """Return the bytes of the target tile that a device does not hold before the reshard, maximum over all devices."""
     most = 0
     for rank in range(mesh.size):
         target_ranges, source_ranges = (end.ranges(type.sizes, mesh, rank) for end in (target, source))
@@ -98,7 +98,10 @@ def _missing_bytes(type: TensorType, source: Sharding, target: Sharding, mesh: M
 
 @pytest.mark.parametrize("seed", range(40))
 def test_slow_link_bound_equals_bytes_missing_on_hosts(seed: int) -> None:
-    """Bytes that no device of a host has cross to this host once, divided among its devices."""
+    """Check the bound of bytes over the slow link between hosts.
+
+    Bytes that no device of a host holds must cross to the host once, shared equally among the host's devices.
+    """
     rng = np.random.default_rng(seed)
     mesh = Mesh((Axis("host", 3, bandwidth=1e9, latency=1e-6), Axis("gpu", 4, bandwidth=1e11, latency=1e-6)))
     type = TensorType(tuple(int(n) for n in rng.choice([5, 7, 12, 96, 1000], 2)), "f32")
@@ -132,7 +135,10 @@ def _elements_missing_on_host(host: int, type: TensorType, source: Sharding, tar
 
 
 def test_reduction_reaches_byte_bound() -> None:
-    """Reducing 8 summands onto 8 devices moves (7 + 7) / 8 of the value. Replicas along another axis share this work."""
+    """Check a reduction of 8 summands, whose result all 8 devices need: it moves (7 + 7) / 8 of the value per device.
+
+    On the larger mesh, the replicas along y share this work.
+    """
     eight, wide = make_mesh({"x": 8}), make_mesh({"x": 8, "y": 4})
     type, source = TensorType((4096, 4096), "f32"), fit(P(None, None, partial="x"), 2)
     reshard = plan_reshard(type, source, fit(P(), 2), eight)
@@ -143,8 +149,9 @@ def test_reduction_reaches_byte_bound() -> None:
 
 
 def test_single_holder_scatters_before_gather() -> None:
-    """One device holds the dim of size 1. It sends a different part to each device, and then all devices gather the
-    parts.
+    """Check a dim of size 1, which a single device holds.
+
+    This device sends a different part to each device, and then all devices gather the parts.
     """
     mesh = make_mesh({"x": 8})
     reshard = plan_reshard(TensorType((1, 2**22), "f32"), fit(P("x"), 2), fit(P(), 2), mesh)
