@@ -1,1 +1,1 @@
-"""Microbenchmarks of generated kernels and of collectives. They need a GPU."""
+"""Benchmarks for the developers of meshgen, and measurements of its plans. Most need no GPU."""

@@ -1,8 +1,8 @@
-"""`python -m bench models`: a table of plans of real models (`bench/models/table.py`). `python -m bench
-training_loops`: sessions compared with the training loops of frameworks (`bench/training_loops/run.py`).
-`--check-device`: exit code 5 without a GPU.
+"""`python -m bench NAME`: benchmarks for the developers of meshgen.
 
-The benchmarks for users are in `meshgen bench` (`docs/benchmarks.md`).
+`models` prints a table of plans of real models (`bench/models/table.py`). `training_loops` compares sessions with the
+training loops of frameworks (`bench/training_loops/run.py`). `--check-device` exits with code 5 if there is no GPU. The
+benchmarks for users are in `meshgen bench` (`docs/benchmarks.md`).
 """
 
 from __future__ import annotations

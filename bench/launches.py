@@ -1,8 +1,9 @@
 """`python -m bench.launches FOLDER`: launches and device traffic of planned programs, compared with XLA's GPU pipeline.
 No GPU is needed.
 
-FOLDER has programs, `NAME.shardy.mlir`, and `peers.json`: for each name, under `xla_gpu`, the `kernels` that XLA
-launches per device and the `device_bytes` that they read and write. Programs without XLA figures are left out.
+FOLDER has programs `NAME.shardy.mlir`, and `peers.json` with XLA's figures for each name: under `xla_gpu`, `kernels` is
+the number of kernels launched per device, and `device_bytes` the bytes that they read and write. Programs without XLA's
+figures are skipped.
 """
 
 from __future__ import annotations
@@ -31,13 +32,13 @@ class Row(NamedTuple):
 
 
 def planned(path: str) -> tuple[int, int]:
-    """Return the launches and bytes of a step of a program."""
+    """Return the launches per step and the bytes that they read and write per device, for the program at `path`."""
     cost = api.plan(path, target="cuda:sm_90").cost
     return cost.kernels, cost.device_bytes
 
 
 def rows_of(folder: Path) -> list[Row]:
-    """Return a row for each program of a folder, in the order of its peers."""
+    """Return a row for each program of `folder`, in the order of its `peers.json`."""
     peers: Mapping[str, Any] = json.loads((folder / "peers.json").read_text())
     xla_figures = {name: peer["xla_gpu"] for name, peer in peers.items() if (peer.get("xla_gpu") or {}).get("kernels")}
     with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:

@@ -35,7 +35,8 @@ KINDS = ("dp_tp", "dp_tp_sp", "fsdp_tp", "zero3", "ep")
 class Row:
     """Figures of a program on a machine.
 
-    `unaware` and `aware` are simulated steps in seconds: of the plan for one host, and of the plan for the machine.
+    `unaware` is the simulated step of a plan that ignores hosts (it assumes that all devices are in one host), in
+    seconds. `aware` is that of the plan for the machine.
     """
 
     program: str
@@ -51,7 +52,7 @@ class Row:
 
 
 def chosen() -> list[Program]:
-    """Return the training steps, and the forward pass of experts, for each number of ranks."""
+    """Return the benchmarked programs for each number of ranks: training steps, and the forward pass of experts."""
     return [program for program in programs([HIDDEN], RANKS) if program.kind in KINDS]
 
 
@@ -82,7 +83,7 @@ def measured(program: Program, text: str, machine: str) -> Row:
 
 
 def one_host(machine: Machine) -> Machine:
-    """Return the machine with all its devices in one host."""
+    """Return `machine` with all its devices in a single host."""
     return replace(machine, name=f"{machine.name}, one host", links=(replace(machine.links[0], devices=None),))
 
 

@@ -1,9 +1,9 @@
 """`python -m bench.onnx_nodes [NAME ...]`: node tests of the installed `onnx` package on the reference engine, with a
 score.
 
-Each case is a model of one operator with operands and results. The tests pass operands that decide shapes as inputs.
-The bench passes them as constants if the importer requires it. Results are compared with the suite's tolerances or
-those of the dtype.
+Each case is a model of one operator, with operands and expected results. The package passes operands that decide shapes
+at runtime. The bench makes them constants if the importer requires it. Results are compared with the tolerances of the
+package or of the dtype.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from meshgen.ops.evaluate.evaluator import evaluate
 
 Array = np.ndarray[Any, Any]
 
-# Refused cases, by reason. Words are parts of case names.
+# Refused cases: the reason, and parts of the names of the cases that are refused for it.
 REFUSED = {
     "random numbers of each run are not those of a module": ("bernoulli", "training_dropout"),
     "strings are no tensors of numbers": ("string", "strnorm", "regex", "tfidf", "label_encoder_string"),
@@ -49,8 +49,8 @@ REFUSED = {
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of a case: `same`, `refused` or `differs`, with a message. `has_constants`: the importer required
-    constant operands.
+    """The result of a case: `same`, `refused` or `differs`, with a message. `has_constants` says whether operands had
+    to be constants for the importer.
     """
 
     name: str
@@ -62,7 +62,7 @@ class Outcome:
 
 
 def cases() -> list[Any]:
-    """Return the cases of the package, which creates them on demand."""
+    """Return the test cases of the `onnx` package, which creates them when they are requested."""
     onnx_package()
     from onnx.backend.test.loader import load_model_tests
 
@@ -98,8 +98,8 @@ def _array(entry: Any, onnx: Any) -> Any:
 
 
 def _imported(model: Any, arrays: dict[str, Any]) -> tuple[Module, Signature]:
-    """Import the model. If a shape depends on an operand, import it again with all operands that can decide shapes as
-    constants.
+    """Import the model. If the importer refuses because a shape depends on a runtime operand, import again with all
+    operands that can decide shapes as constants.
     """
     shapes: dict[str, Any] = {name: array.shape for name, array in arrays.items() if isinstance(array, np.ndarray)}
     try:
@@ -113,7 +113,7 @@ def _imported(model: Any, arrays: dict[str, Any]) -> tuple[Module, Signature]:
     return read(model, args=shapes | {name: constant(arrays[name]) for name in constant_names})
 
 
-_SIZES = ("roi", "scales")  # float operands of Resize
+_SIZES = ("roi", "scales")  # float operands of Resize that decide shapes
 
 
 def _argument(name: str, arrays: dict[str, Any], signature: Signature) -> Array:
@@ -121,7 +121,9 @@ def _argument(name: str, arrays: dict[str, Any], signature: Signature) -> Array:
 
 
 def _difference(result: Array, expected: Any, rtol: float, atol: float) -> str:
-    """Return how a result differs, or "" within the tolerance of the suite or 4 roundings of the dtype."""
+    """Return how a result differs, or "" if it does not. The tolerance is the larger of the package's and 4 roundings
+    of the dtype.
+    """
     expected = np.asarray(expected)
     if (result.shape, result.dtype) != (expected.shape, expected.dtype):
         return f"{result.dtype}{list(result.shape)} instead of {expected.dtype}{list(expected.shape)}"
@@ -136,7 +138,7 @@ def _difference(result: Array, expected: Any, rtol: float, atol: float) -> str:
 
 
 def reason(name: str) -> str | None:
-    """Return why a case is refused, or None if no reason is listed."""
+    """Return the listed reason for refusing a case, or None if no reason is listed."""
     return next((why for why, words in REFUSED.items() if any(word in name for word in words)), None)
 
 
@@ -146,7 +148,7 @@ def outcomes(names: Sequence[str] = ()) -> Iterator[Outcome]:
 
 
 def score(all_outcomes: Sequence[Outcome]) -> str:
-    """Return the counts of outcomes, and the reasons of refusals."""
+    """Return the number of cases by outcome, and the reasons of refusals."""
     verdicts = Counter(outcome.verdict for outcome in all_outcomes)
     constants = sum(outcome.verdict == "same" and outcome.has_constants for outcome in all_outcomes)
     lines = [

@@ -33,10 +33,10 @@ from meshgen.pipeline import Timing, run_stages
 from meshgen.testing.random_programs import options_of, program_of
 
 TARGET = "cuda:sm_90"
-PROGRAMS = Path(__file__).parents[1] / "tests" / "passes" / "gains"  # at least one for each pass
+PROGRAMS = Path(__file__).parents[1] / "tests" / "passes" / "gains"  # a folder with at least one program for each pass
 _SEARCH = "without it each element looks at all updates one after the other, and predictions do not count that latency"
 LEAST = 0.99  # ratio of the step without a pass to the step with it; below this the pass makes the program longer
-# Passes that make the step of a program longer, by pass and program, with the reason to apply them.
+# Passes that make the step of a program longer, by pass and program. The text is the reason for the pass.
 LONGER = {
     ("all-reduce-promote", "i08b_chain_kinds"): "without it NCCL's maximum drops NaN",
     ("concatenate-to-group-call", "mlp_train_dp"): "without it a packed copy takes a third more memory, beside which two dots are fused",
@@ -51,14 +51,15 @@ LONGER = {
 
 @dataclass(frozen=True)
 class Gain:
-    """The gain of a pass on a program: figures without the pass divided by figures with it; 1 means no difference.
+    """The gain of a pass on a program. Each figure is its value without the pass divided by its value with the pass; 1
+    means no difference.
 
     Attributes:
         ring_bytes: ratio of bytes that a device sends; None if the pass removes all communication.
         step: ratio of predicted step times.
         launches: ratio of kernel launches per step; None if the pass removes all launches.
         memory: ratio of peak device memory.
-        is_enabled: whether the program has kernels for GPUs only with the pass.
+        is_enabled: whether all ops of the program have GPU kernels only with the pass.
     """
 
     program: str
@@ -70,7 +71,9 @@ class Gain:
 
     @property
     def is_longer(self) -> bool:
-        """Whether the pass makes the step more than 1 % longer, on a program that has kernels without the pass too."""
+        """Whether the pass makes the step more than 1 % longer. Programs that have kernels only with the pass are
+        excluded.
+        """
         return self.step < LEAST and not self.is_enabled
 
 
@@ -103,7 +106,7 @@ def lacks_kernels(executable: Executable) -> bool:
 
 
 def measured(folders: list[Path], passes: Collection[str]) -> tuple[int, dict[str, list[Gain]]]:
-    """Return the number of programs, and the gains by pass."""
+    """Return the number of planned programs, and the gains of each pass."""
     gains_by_pass: dict[str, list[Gain]] = {name: [] for name in passes}
     count = 0
     for folder in folders:
@@ -119,7 +122,7 @@ def measured(folders: list[Path], passes: Collection[str]) -> tuple[int, dict[st
 
 
 def random_counts(count: int) -> Counter[str]:
-    """Count, for each pass, the random programs in which a change of the pass was kept."""
+    """Return, for each pass, the number of random programs in which a change by the pass was kept."""
     counts = Counter[str]()
     for seed in range(count):
         timing = Timing()

@@ -1,8 +1,8 @@
 """`python -m bench.products`: GEMM throughput predicted by the cost model, compared with published measurements. No GPU
 is needed.
 
-Operands are m x k and k x n; figures are in TFLOP/s. A row has the measured tile if the publication names it, else the
-model's choice.
+Operands are m x k and k x n; figures are in TFLOP/s. Predictions are for the tile that was measured. If the publication
+does not name it, they are for the tile that the cost model chooses.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _USUAL = Tile(128, 256, 64, 8, 3, 1.0)
 
 
 class Published(NamedTuple):
-    """A measurement on an H100 SXM. `is_fitted`: parameters of the cost model were fitted to it."""
+    """A measurement on an H100 SXM. `is_fitted` says whether parameters of the cost model were fitted to it."""
 
     m: int
     n: int
@@ -45,7 +45,7 @@ PUBLISHED = (
 
 
 def predicted(row: Published) -> float:
-    """Return the predicted TFLOP/s, including the launch."""
+    """Return the predicted TFLOP/s. The predicted time includes the launch."""
     device, gemm = device_of("h100"), Product(1, row.m, row.n, row.k, row.dtype)
     tile = row.tile or rank_tiles([gemm], device)[0][1]
     return gemm.flops / (tile_seconds(tile, gemm, device) + device.launch_seconds) / 1e12

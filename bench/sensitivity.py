@@ -1,12 +1,14 @@
-"""`python -m bench.sensitivity [GROUP | FIELD ... | --table FILE]`: the cost model fields that decide plans of this
-repository's programs. No GPU is needed.
+"""`python -m bench.sensitivity [GROUP | FIELD ... | --table FILE]`: which fields of the cost model decide the plans of
+this repository's programs. No GPU is needed.
 
-Each number of the cost model is halved and doubled (a ratio about 1: its distance from 1; a tuple: its elements), one
-at a time, and all programs are planned again in another process. Data sheets of devices are not changed. The output is
-one JSON record per line: the number of programs with another plan (collectives, kernels, launch order or buffers, but
-not predicted times), and the changes of their moved bytes and predicted steps. `--table` prints a Markdown table of the
-records in a file. Groups are those of the cost model (`links`, `propagation`, ...); fields have the form
-`links.peer_seconds`; default: all.
+Each number of the cost model is halved and doubled, one at a time, and all programs are planned again in another
+process. Of a ratio near 1, its distance from 1 is halved and doubled; of a tuple, its elements. Data sheets of devices
+are not changed.
+
+The output is one JSON record per line: the number of programs whose plan changes (its collectives, kernels, launch
+order or buffers; predicted times do not count), and the changes of their moved bytes and predicted steps. `--table`
+prints the records in FILE as a Markdown table. Groups are those of the cost model (`links`, `propagation`, ...); fields
+have the form `links.peer_seconds`; the default is all fields.
 
 The programs are `examples`, `tests/data`, seeds 0 to 39 of `meshgen check --random`, and transformers
 (`meshgen/benchmarks/transformers.py`, `meshgen/benchmarks/stack.py`).
@@ -31,7 +33,7 @@ from meshgen.cost_model.fields import Entry, entries
 ROOT = Path(__file__).resolve().parents[1]
 TARGET = "cuda:sm_90"
 SEEDS = 40
-SHOWN = 4  # chosen: programs named in a row of the table
+SHOWN = 4  # chosen: the most programs that a row of the table names
 JOBS = 2
 TRANSFORMERS = (
     "forward_tp_4096_8",
@@ -42,12 +44,14 @@ TRANSFORMERS = (
 )
 # Slow modules that do not read the cost model. They are imported once, before processes are forked.
 SLOW_IMPORTS = ("numpy", "ml_dtypes", "xdsl.dialects.builtin", "xdsl.dialects.func", "xdsl.parser", "xdsl.printer")
-# Parts of a schedule's text that are not the plan: predicted times and reasons.
+# Parts of a schedule's text that differ between equal plans: predicted times and reasons.
 NOT_THE_PLAN = re.compile(r'why = (?:"[^"]*"|\[[^\]]*\])|source = "[^"]*"|\d+\.\d+(?:e[-+]?\d+)?')
 
 
 class Plan(NamedTuple):
-    """The plan of a program: a digest without times, the bytes that a device sends, and the predicted step."""
+    """The plan of a program: a digest of its text without times, the bytes that a device sends, and the predicted step
+    in seconds.
+    """
 
     digest: str
     ring_bytes: int
@@ -56,8 +60,8 @@ class Plan(NamedTuple):
 
 @dataclass(frozen=True)
 class Row:
-    """The changes that another value of a field causes. `bytes` and `step` are the smallest and largest relative change
-    over `changed`.
+    """The changes of plans if a field has another value. `bytes` and `step` are the smallest and largest relative
+    change among the programs in `changed`.
     """
 
     field: str
@@ -70,7 +74,7 @@ class Row:
 
 
 def other_values(entry: Entry) -> tuple[Any, ...]:
-    """Return half and twice the value, or nothing for values that are not numbers."""
+    """Return half and twice the value of a field, or nothing if the value is not a number."""
     if isinstance(entry.value, tuple):
         return tuple(tuple(_times(element, factor, "") for element in entry.value) for factor in (0.5, 2))
     if not isinstance(entry.value, (int, float)):
@@ -125,7 +129,9 @@ def planned(programs: Mapping[str, str]) -> dict[str, Plan | str]:
 
 
 def _with_values(values: Mapping[str, Any], programs: Mapping[str, str]) -> dict[str, Plan | str]:
-    """Plan the programs with other cost model values. Runs in a forked process that has imported no pass yet."""
+    """Plan the programs with `values` for fields of the cost model. Call this in a forked process that has imported no
+    pass yet, because passes read the cost model at import.
+    """
     assert "meshgen.mesh" not in sys.modules, "passes have read the cost model already"
     model.DEFAULT = model.DEFAULT.with_values(values)
     return planned(programs)
@@ -169,7 +175,7 @@ def _ends(changes: Sequence[float]) -> tuple[float, float]:
 
 
 def table(records: Sequence[Mapping[str, Any]]) -> str:
-    """Return a Markdown table of the values that change a plan."""
+    """Return a Markdown table of the fields and values that change at least one plan."""
     from meshgen.reports.cost_model import value_text
 
     lines = ["| field | value | tried | plans | bytes moved | predicted step | programs |", "| --- " * 7 + "|"]

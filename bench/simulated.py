@@ -31,7 +31,7 @@ MOST = 20  # chosen: number of programs
 
 
 def chosen() -> Iterator[tuple[str, Module]]:
-    """Yield the programs with their names."""
+    """Yield the name of each program and the program."""
     yield "transformer_block", api.lower(EXAMPLE, stage="import")
     yield from ((f"random {seed}", program_of(seed)) for seed in SEEDS)
     for program in programs([1024], (16,)):
@@ -39,7 +39,9 @@ def chosen() -> Iterator[tuple[str, Module]]:
 
 
 def row(module: Module, machine: str) -> tuple[float, float, float]:
-    """Return the explained step in seconds, and the ratios of the simulated steps (ideal, contended) to it."""
+    """Return the predicted step in seconds, and two ratios to it: the simulated step without contention, and with
+    contention.
+    """
     profile = MACHINES[machine]
     executable = api.plan_module(on_machine(module, profile), Options("cpu"), Timing())
     step = executable.cost.step_seconds

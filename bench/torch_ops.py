@@ -1,8 +1,9 @@
 """`python -m bench.torch_ops [NAME ...]`: samples of PyTorch's OpInfo database on the reference engine, with a score.
 
 Each sample is a call of one operator with arguments from PyTorch's own tests. The program is the exported call, or with
-`--gradients` the `make_fx` trace of its `torch.func.vjp`. Its results are compared with torch's, on one device and with
-the first dim of each tensor split over two devices. NAMES select operators by parts of their names.
+`--gradients` the `make_fx` trace of its `torch.func.vjp`. It runs on one device, and on two devices that split the
+first dim of each tensor. Both results are compared with torch's. NAMES select the operators whose names contain one of
+them.
 """
 
 from __future__ import annotations
@@ -69,13 +70,13 @@ DOCUMENTED = {
 RELATIVE = {
     "f": 1e-4,
     "c": 1e-4,
-}  # relative; torch's own errors: other summation orders, functions of 4 ulp, inverses of small matrices
+}  # relative tolerances; torch itself has such errors from other summation orders, functions with errors of 4 ulp, and inverses of small matrices
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of a sample, on one device and split: `same`, `refused`, `crashed`, `differs`, or `not run` if torch
-    cannot run it.
+    """The result of a sample, on one device and on two: `same`, `refused`, `crashed`, `differs`, or `not run` if torch
+    cannot run the sample.
     """
 
     op: str
@@ -87,7 +88,7 @@ class Outcome:
 
 
 def operators(names: Sequence[str]) -> list[Any]:
-    """Return the comparable operators of the database whose names contain one of `names`."""
+    """Return the operators of the database that can be compared and whose names contain one of `names`."""
     from torch.testing._internal.common_methods_invocations import op_db
 
     excluded = {name for group in EXCLUDED.values() for name in group}
@@ -135,7 +136,7 @@ def _outcome(op: Any, index: int, sample: Any, gradients: bool) -> Outcome:
 
 
 def _verdict(program: Any, tensors: Sequence[Any], expected: list[Array]) -> tuple[str, str, str, str]:
-    """Return verdict and message on one device, then the same split over two devices."""
+    """Run a program on one device, then on two. Return verdict and message of the first run, then of the second."""
     module, signature = read(program, args=tuple(tensors) if is_module(program) else None)
     operands = iter(tensors)
     arguments = [
@@ -159,7 +160,7 @@ def _verdict(program: Any, tensors: Sequence[Any], expected: list[Array]) -> tup
 
 
 def _function_of(op: Any, sample: Any) -> tuple[Function, list[Any]]:
-    """Return a function of the sample's tensors that calls the operator, and these tensors."""
+    """Return a function that calls the operator on the tensors of `sample`, and these tensors."""
     import torch
 
     leaves, tree = torch.utils._pytree.tree_flatten((sample.input, sample.args, sample.kwargs))
@@ -175,7 +176,7 @@ def _function_of(op: Any, sample: Any) -> tuple[Function, list[Any]]:
 
 
 def _gradient_of(function: Function, tensors: Sequence[Any]) -> tuple[Function, list[Any]]:
-    """Return a function of `tensors` and random cotangents that computes the gradients, and its operands."""
+    """Return a function that computes the gradients of `function`, and its operands: `tensors` and random cotangents."""
     import torch
 
     def has_gradient(tensor: Any) -> bool:
@@ -191,7 +192,8 @@ def _gradient_of(function: Function, tensors: Sequence[Any]) -> tuple[Function, 
         return [tensor for tensor in torch.utils._pytree.tree_leaves(result) if has_gradient(tensor)]
 
     like = []
-    with suppress(Exception):  # an exception of the function is raised again where its results are computed
+    # if the function raises an exception, it raises the same one later, where its results are computed
+    with suppress(Exception):
         like = [torch.randn_like(tensor) for tensor in results(floats, others)]
 
     def gradients(*given: Any) -> Any:
@@ -272,7 +274,9 @@ def is_tie(op: str, dtype: str) -> bool:
 
 
 def summary(all_outcomes: Sequence[Outcome], heading: str) -> str:
-    """Return counts of samples and operators as a Markdown table, followed by refusals and wrong samples by reason."""
+    """Return the numbers of samples and operators by verdict as a Markdown table. Below it are the refused and the
+    wrong samples, by reason.
+    """
     run = [outcome for outcome in all_outcomes if outcome.verdict != "not run"]
     by_op = defaultdict[str, set[str]](set)
     for outcome in run:
@@ -302,7 +306,7 @@ def summary(all_outcomes: Sequence[Outcome], heading: str) -> str:
 
 
 def _listed(run: Sequence[Outcome]) -> Iterator[str]:
-    """Yield every refusal by its reason, and every sample that is wrong or crashes."""
+    """Yield a line for each reason of refusals, and a line for each sample that is wrong or crashes."""
     refused = defaultdict[str, list[str]](list)
     for outcome in run:
         if "refused" in (outcome.verdict, outcome.split):

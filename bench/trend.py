@@ -47,7 +47,7 @@ _OF_PROCESS = "cachegrind.%p"
 
 
 def plan(path: Path) -> dict[str, Any]:
-    """Plan a program with the meshgen that Python finds, and return the figures of the plan."""
+    """Plan a program with the meshgen on Python's path, and return the figures of the plan."""
     from meshgen import api
 
     cost = api.plan(str(path), target=TARGET).cost
@@ -72,7 +72,7 @@ def fork_plans() -> None:
 
 
 def _run(tree: Path, words: Sequence[str], prefix: Sequence[str] = ()) -> Any:
-    """Run this file with the meshgen of a tree, and return the JSON that it prints."""
+    """Run this file with the meshgen in the folder `tree`, and return the JSON that it prints."""
     settings = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "MESHGEN"))}
     settings |= {"PYTHONPATH": str(tree), "PYTHONHASHSEED": "0", "OPENBLAS_NUM_THREADS": "1"}
     command = [*prefix, sys.executable, __file__, *words]
@@ -83,7 +83,7 @@ def _run(tree: Path, words: Sequence[str], prefix: Sequence[str] = ()) -> Any:
 
 
 def instructions(tree: Path) -> dict[str, int]:
-    """Count the instructions that planning each program executes."""
+    """Return the number of instructions that planning each program executes."""
     with tempfile.TemporaryDirectory() as folder:
         counter = ["valgrind", "--tool=cachegrind", "--cache-sim=no", f"--cachegrind-out-file={folder}/{_OF_PROCESS}"]
         processes = _run(tree, ["--fork"], counter)
@@ -103,7 +103,9 @@ def total_of(text: str) -> int:
 
 
 def measured(tree: Path, commit: str, date: str) -> dict[str, Any]:
-    """Measure a tree. Plans without valgrind come first, so that compiled files exist."""
+    """Measure the meshgen in the folder `tree`. Plans without valgrind come first, so that Python's bytecode files
+    exist.
+    """
     figures = _run(tree, ["--plans"])
     counts = instructions(tree)
     programs = {name: {"instructions": counts[name], **figures[name]} for name in PROGRAMS}

@@ -59,7 +59,7 @@ def _parameters(function: Any) -> str:
 
 
 def described(text: str) -> str:
-    """Return a docstring as Markdown. Its sections (`Args:`, `Raises:`, ...) become lists."""
+    """Return a docstring as Markdown, with its sections (`Args:`, `Raises:`, ...) as lists."""
     lines: list[str] = []
     section = ""
     for line in text.splitlines():
@@ -79,7 +79,7 @@ def described(text: str) -> str:
 
 
 def _methods(cls: type) -> str:
-    """Return a table of the public methods and properties that have a docstring."""
+    """Return a Markdown table of the public methods and properties of `cls` that have a docstring."""
     rows = [f"| `{shown}` | {first} |" for shown, first in _members(cls)]
     return "\n".join(["| member | meaning |\n| --- | --- |", *rows, ""]) if rows else ""
 

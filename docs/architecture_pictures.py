@@ -1,7 +1,9 @@
-"""Draws the pictures of docs/architecture.md from the code: pipeline, state, a step on a GPU, layers of imports.
+"""Draw the pictures of docs/architecture.md: the pipeline, where state is kept, a step on a GPU, and the layers of
+imports.
 
-`docs/generate.py` writes them to docs/images. Stages, entry files and passes come from `meshgen/pipeline.py` and
-`meshgen/passes.py`, fields from the dataclasses, the step from a plan, and the layers from `tests/test_layering.py`.
+`docs/generate.py` writes them to docs/images. They follow from the code: stages and passes from `meshgen/pipeline.py`
+and `meshgen/passes.py`, fields from the dataclasses, the step from a plan, and the layers from
+`tests/test_layering.py`.
 """
 
 from __future__ import annotations
@@ -45,7 +47,7 @@ MADE_BY = {
     "schedule": "codegen/scheduling/schedule.py",
     ".mgx": "codegen/packaging/package.py",
     "step": "runtime/cuda/execute.py",
-}  # files below meshgen/
+}  # paths below meshgen/
 MEMBERS = {
     "manifest.json": "the plan; inputs, outputs, kernels; digests of all members",
     "stages/": "the program after each stage, as text",
@@ -56,7 +58,7 @@ MEMBERS = {
 
 
 def pipeline_picture() -> Picture:
-    """Draw a row per stage: its name, its file, its number of passes, and the properties of the program after it."""
+    """Draw a row for each stage: its name, its file, the number of its passes, and what the program has after it."""
     assert list(AFTER) == list(MADE_BY) == ["import", *pipeline.STAGES, ".mgx", "step"]
     rows, height, top = list(AFTER), 46, 92
     picture = Picture(WIDTH, top + height * len(rows) + 14, "The pipeline of meshgen: stages, files and passes")
@@ -97,7 +99,7 @@ def wrapped(names: Sequence[str], room: float, size: float) -> list[str]:
 
 
 def state_picture() -> Picture:
-    """Draw three columns (the context of a compilation, the program, the plan) and below them the members of a module
+    """Draw three columns (the context of a compilation, the program, the plan), and below them the members of a module
     file.
     """
     kept = ["analyses, by graph", "programs that passes made", "the last large analysis"]
@@ -139,7 +141,7 @@ def state_picture() -> Picture:
 
 
 def member_kinds() -> set[str]:
-    """Return the names of the members of a module: its files, and its folders once."""
+    """Return the names of the files and folders at the top of a module archive."""
     text = "func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {\n  %y = stablehlo.tanh %x : tensor<8xf32>\n  return %y : tensor<8xf32>\n}\n"
     members = mg.compile(text, {"x": 2}, target="cuda:sm_90").members()
     return {f"{name.partition('/')[0]}/" if "/" in name else name for name in members}
@@ -158,8 +160,8 @@ func.func @main(%x: tensor<8192x1024xbf16>, %w1: tensor<1024x4096xbf16>, %w2: te
 
 
 def step_picture() -> Picture:
-    """Draw the plan of two gradients on 4 devices: launches on two streams with events, and the arena over the same
-    time.
+    """Draw the plan of a program with two gradients on 4 devices: launches on two streams with events, and the arena
+    over the same time axis.
     """
     plan = mg.compile(BACKWARD, {"dp": 4}, in_specs={"x": mg.P("dp"), "dy": mg.P("dp")}, target="cpu").plan
     picture = Picture(WIDTH, 560, "A step: launches on two streams, and the arena over time")
@@ -189,7 +191,7 @@ def step_picture() -> Picture:
 
 
 def _arena(picture: Picture, plan: Schedule, left: float, scale: float, top: float, height: float) -> None:
-    """Draw the bytes of the arena from top to bottom, each buffer during its lifetime."""
+    """Draw each buffer of the arena as a rectangle: its bytes from top to bottom, its lifetime from left to right."""
     unit = height / plan.arena_bytes
     picture.text(12, top + 14, "arena", bold=True)
     picture.text(12, top + 34, "0 bytes", size=13, room=100, color=GRAY)

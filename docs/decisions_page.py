@@ -1,4 +1,4 @@
-"""The index of decision records, from the first lines of `docs/decisions/NNN-title.md`."""
+"""Write the index of decision records. Its entries come from the first lines of `docs/decisions/NNN-title.md`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PARTS = ("Context", "Decision", "Evidence", "Consequences")
 
 
 class Decision(NamedTuple):
-    """The first lines of a decision record."""
+    """An entry of the index, read from the first lines of a decision record."""
 
     path: Path
     number: str
@@ -25,7 +25,7 @@ class Decision(NamedTuple):
 
 
 def decisions() -> Iterator[Decision]:
-    """Read all records by number. Raises AssertionError for a record that has another form."""
+    """Yield all records, ordered by number. Raises AssertionError if the first lines of a record have another form."""
     for path in sorted(FOLDER.glob("[0-9]*.md")):
         head = HEAD.match(path.read_text())
         assert head, f"{path.name}: the first lines are '# NNN: title' and 'Status: accepted, YYYY-MM-DD. Area: name.'"

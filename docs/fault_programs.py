@@ -1,4 +1,4 @@
-"""Short programs that cause the diagnostics of `faults.py`."""
+"""Short programs that cause the diagnostics explained in `faults.py`."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ func.func @main(%a: tensor<4096x4096xf32> {sdy.sharding = #sdy.sharding<@mesh, [
 
 
 def program(*changes: tuple[str, str]) -> dict[str, str]:
-    """Return `PROGRAM` as the file `p.mlir`, after replacing the first text of each pair by the second."""
+    """Return a file `p.mlir` with the text `PROGRAM`. Each pair in `changes` is a text and its replacement."""
     text = PROGRAM
     for old, new in changes:
         text = text.replace(old, new)
@@ -62,7 +62,9 @@ def program(*changes: tuple[str, str]) -> dict[str, str]:
 
 
 def constraints(*shardings: str) -> dict[str, str]:
-    """Return a program that annotates one value with several required shardings, given as `split_axes`."""
+    """Return a program in which one value has a required sharding for each text in `shardings`. A text has the form of
+    `split_axes`.
+    """
     lines = "".join(
         f"  %s{i} = shard.sharding @g split_axes = {dims} : !shard.sharding\n  %v{i} = shard.shard %b to %s{i} : tensor<8x4xf32>\n"
         for i, dims in enumerate(shardings)

@@ -1,7 +1,7 @@
-"""The meaning and the remedy of each diagnostic number, with a short program that causes it if one exists.
+"""For each diagnostic number: its meaning, what to do, and a short program that causes it (if one exists).
 
-`docs/generate.py` runs the commands of each example in an empty directory and prints the output, so examples stay current.
-`FAULTS` has exactly the numbers of `meshgen.errors.CODES`; a test checks this.
+`docs/generate.py` runs the commands of each program in an empty directory and prints their output, so the page stays
+current. A test checks that `FAULTS` has exactly the numbers of `meshgen.errors.CODES`.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from fault_programs import BRANCHES, CHECK, REDUCTION, REPEATED, REVERSED, TWO_C
 
 @dataclass(frozen=True)
 class Fault:
-    """One diagnostic number of the page.
+    """The entry of one diagnostic number on the page.
 
     Attributes:
         meaning: sentences, in Markdown.
         remedy: sentences that follow "What to do".
-        commands: run in order; the last command reports this number.
+        commands: commands to run in order; the last one reports this number.
         files: contents of the files that the commands read, by name.
     """
 

@@ -1,4 +1,4 @@
-"""Write the page on functions of traced programs and the stub `meshgen/__init__.pyi`, from the table of traced functions."""
+"""Write two files from the table of traced functions: the page on functions, and the type stub `meshgen/__init__.pyi`."""
 
 from __future__ import annotations
 
@@ -151,7 +151,9 @@ def _constant(value: Any) -> str:
 
 
 def _typed(name: str, function: Callable[..., Any], needed: dict[str, str]) -> str:
-    """Return the declaration of a function. Adds the types in it to `needed`, with their modules."""
+    """Return the declaration of `function` in the stub. Add the types that it uses to `needed`, which maps types to
+    their modules.
+    """
     parameters: list[str] = []
     for parameter in inspect.signature(function).parameters.values():
         if parameter.kind is parameter.KEYWORD_ONLY and not any(text.startswith("*") for text in parameters):
@@ -164,7 +166,9 @@ def _typed(name: str, function: Callable[..., Any], needed: dict[str, str]) -> s
 
 
 def _spelled(annotation: str, function: Callable[..., Any], needed: dict[str, str]) -> str:
-    """Return an annotation as the stub spells it. Adds its types to `needed`, with their modules."""
+    """Return `annotation` in the spelling of the stub. Add the types that it uses to `needed`, which maps types to
+    their modules.
+    """
     module = import_module(function.__module__)
     for word in re.findall(r"[A-Za-z_][\w.]*", annotation):
         first = word.partition(".")[0]

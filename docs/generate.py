@@ -1,6 +1,7 @@
-"""Write the pages that follow from the code, and the type stub `meshgen/__init__.pyi`.
+"""Write the documentation pages that are generated from the code, and the type stub `meshgen/__init__.pyi`.
 
-`python docs/generate.py` writes them. `tests/test_docs.py` fails while they are out of date. `pages` lists them.
+`python docs/generate.py` writes all of them; `pages` lists them. `tests/test_docs.py` fails if a committed file differs
+from its generated text.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from trend_page import records, trend_chart, trend_page  # noqa: E402
 from types_page import types_page  # noqa: E402
 
 NOTE = "<!-- written by docs/generate.py: change the code, then run `make docs` -->\n"
-CONTROL = ("case", "if", "while")  # `partition` handles them without a partitioner
+CONTROL = ("case", "if", "while")  # `partition` has code of its own for these ops, not a registered partitioner
 _CONTROL_NOTE = """
 - The schedule runs `case`, `if` and `while`, with kernels inside their regions. Loops with a known trip count become `scan`.
 - The regions of `reduce_region`, `reduce_window`, `scatter`, `select_and_scatter` and `sort` may contain element-wise operations only.
@@ -97,7 +98,7 @@ AREAS = {
 
 
 def operations() -> str:
-    """Return ops.md: a row per operation with the parts of meshgen that support it."""
+    """Return ops.md: a row per operation, with a column for each part of meshgen that may support it."""
     assert partition.partition is not None  # importing it fills the table of partitioners
     rules = {name for name, op in OPS.items() if op.rule is not None}
     names = sorted({*with_meaning(), *rules} - {"annotate"})
@@ -116,7 +117,7 @@ def operations() -> str:
 
 
 def _upstream() -> str:
-    """Return the section on upstream's payload dialects."""
+    """Return the section of ops.md on MLIR's upstream dialects that payload code may use."""
     parts = [
         "## Upstream's dialects\n\nmeshgen reads these operations as the operations above. It refuses other operations with their place (MG0103).\n"
     ]
@@ -192,7 +193,9 @@ the column; the raw figures are in [sensitivity.jsonl](../bench/results/sensitiv
 
 
 def cost_model() -> str:
-    """Return cost-model.md: a row per field, with the number of plans that other values change."""
+    """Return cost-model.md: a row per field, with the number of measured plans that change if the field has another
+    value.
+    """
     lines = (FOLDER.parent / "bench" / "results" / "sensitivity.jsonl").read_text().splitlines()
     changed_plans: dict[str, list[str]] = {}
     for record in map(json.loads, lines):
@@ -212,7 +215,9 @@ def _exit_codes() -> str:
 
 
 def _options(parser: ArgumentParser) -> list[list[str]]:
-    """Return a row per argument. The layout of `argparse` itself depends on the version of Python."""
+    """Return a row per argument. The rows are built here, because the layout of `argparse` depends on the version of
+    Python.
+    """
     rows: list[list[str]] = []
     for action in parser._actions[1:]:  # the first is --help
         values = "" if action.nargs == 0 else action.metavar or ",".join(action.choices or ()) or action.dest.upper()

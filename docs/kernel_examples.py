@@ -1,7 +1,8 @@
-"""Small programs for each operation with generated kernels. `docs/generate.py` reports which of them generate.
+"""A small example program for each operation that has generated kernels. `docs/generate.py` reports for which of them
+kernels can be generated.
 
-An element-wise operation is tried for every dtype. All other operations move or create elements regardless of the
-dtype.
+An element-wise operation is tried for every dtype. Other operations are tried for one dtype, because they move or
+create elements of any dtype alike.
 """
 
 from __future__ import annotations
@@ -93,7 +94,8 @@ _CHANGE = """{
 _QUERIES, _KEYS = "tensor<4x8xf32>", "tensor<6x8xf32>"
 _GRADIENT_ARGS = f"%q: {_QUERIES}, %k: {_KEYS}, %v: {_KEYS}, %l: tensor<4xf32>, %d: tensor<4xf32>, %o: {_QUERIES}"
 _GRADIENT_TYPES = f"({_QUERIES}, {_KEYS}, {_KEYS}, tensor<4xf32>, tensor<4xf32>, {_QUERIES})"
-# Programs of operations that are not elements of a kernel's body: they are expanded earlier, or are an entire body.
+# Programs for operations that do not occur among the element-wise ops of a kernel: earlier passes expand them, or each
+# has a kernel of its own.
 PROGRAMS = {
     **dict.fromkeys(("complex", "fft", "imag", "real"), _SPECTRUM),
     "attention": f"""func.func @main(%q: {_QUERIES}, %k: {_KEYS}, %v: {_KEYS}) -> {_QUERIES} {{
@@ -224,7 +226,9 @@ PROGRAMS = {
 
 
 def kernels_of(name: str) -> str:
-    """Return the table's entry on an operation's kernels: "yes", the dtypes without kernels, or ""."""
+    """Return the table entry for the kernels of operation `name`: "yes", "not of" and the dtypes without kernels, or ""
+    if there are none.
+    """
     if name in PROGRAMS:
         return "yes" if _program_generates(PROGRAMS[name]) else ""
     if name in _ARITY:
@@ -239,7 +243,7 @@ def kernels_of(name: str) -> str:
 
 
 def names() -> frozenset[str]:
-    """Return the operations that have an example program."""
+    """Return the names of the operations that have an example program."""
     return frozenset({*_ARITY, *_OTHERS, *PROGRAMS, "constant"})
 
 

@@ -1,4 +1,4 @@
-"""The page on passes: the effect of each pass, and its gain on the programs that `python -m bench.passes` measured."""
+"""Write the page on passes: what each pass does, and its gain on the programs that `python -m bench.passes` measured."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def _row(name: str, given: dict[str, Any], own_gains: dict[str, Any]) -> str:
 
 
 def _best(gains: list[dict[str, Any]]) -> str:
-    """Return the largest gain in bytes or in the step, with its program."""
+    """Return the largest gain of a pass in bytes or step time, with the program that has this gain."""
     figures = [
         (gain[figure], figure, gain["program"]) for gain in gains for figure in ("ring_bytes", "step") if gain[figure]
     ]
@@ -107,7 +107,7 @@ def _best(gains: list[dict[str, Any]]) -> str:
 
 
 def _required_gain(name: str) -> str:
-    """Return the gain that the test program of a pass requires."""
+    """Return the gain that the test program of pass `name` requires."""
     program = ROOT / "tests" / "passes" / "gains" / f"{name}.mlir"
     text = program.read_text() if program.exists() else ""
     assert "// GAIN: " in text, (

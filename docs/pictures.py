@@ -1,6 +1,6 @@
-"""Writes the pictures docs/images/report-*.png: the report of examples/transformer_block.mlir, light and dark.
+"""Write the pictures docs/images/report-*.png: the report on examples/transformer_block.mlir in light and dark colors.
 
-python docs/pictures.py          needs Chromium; tests/test_site.py writes the same pictures into its own folder
+python docs/pictures.py     needs Chromium; tests/test_site.py writes the same pictures into its own folder
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The page of questions: for each question about a program, the command that answers it and the output of the command."""
+"""Write a page of questions about a program. Each has the command that answers it, and the output of the command."""
 
 from __future__ import annotations
 

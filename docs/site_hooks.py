@@ -1,4 +1,6 @@
-"""Hooks of `mkdocs build`: pages missing in the navigation come last, and links out of docs/ become names."""
+"""Hooks of `mkdocs build`. They add the pages that the navigation lacks, and replace links to files outside docs/ by
+file names.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ _SWITCHED = '<style id="hljs-light"></style><style id="hljs-dark"></style>'
 
 
 def on_config(config: Any) -> Any:
-    """List pages of the folder that `nav` lacks under More."""
+    """Add the pages that `nav` lacks to the navigation, under More."""
     in_navigation = set(_files(config.nav))
     unlisted = sorted(path.name for path in Path(config.docs_dir).glob("*.md") if path.name not in in_navigation)
     if unlisted:
@@ -28,18 +30,18 @@ def _files(nav: Any) -> Iterator[str]:
 
 
 def on_page_markdown(markdown: str, page: Any = None, **_: Any) -> str:
-    """Replace links out of docs/ by the names of their files, which are not part of the site."""
+    """Replace links to files outside docs/, which the site does not have, by the names of the files."""
     up = "../" * (1 + (page.file.src_uri.count("/") if page else 0))
     return re.sub(rf"\[([^\]]+)\]\({re.escape(up)}([^)]+)\)", r"`\2`", markdown)
 
 
 def on_post_page(output: str, **_: Any) -> str:
-    """Add the style sheets that the theme's darkmode.js switches. Without highlight.js they are missing, and the script
-    fails.
+    """Add the style sheets for highlighted code that the theme's darkmode.js switches. This site has no highlight.js,
+    which would add them, and the script fails without them.
     """
     return output.replace("</head>", f"{_SWITCHED}</head>", 1)
 
 
 def on_post_template(output_content: str, **_: Any) -> str:
-    """Add the style sheets to pages without a Markdown file."""
+    """Do the same as `on_post_page` for pages without a Markdown file."""
     return on_post_page(output_content)

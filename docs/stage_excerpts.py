@@ -1,4 +1,6 @@
-"""Writes the lines of one program at every stage into docs/architecture.md, between the marks `stages` and `end of stages`."""
+"""Write the text of one program at every stage into docs/architecture.md, between the marks `stages` and `end of
+stages`.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,8 @@ from meshgen.pipeline import STAGES
 PROGRAM = re.compile(r"```mlir\n(// mlp\.mlir\n.*?)```", re.DOTALL)
 EXCERPT = re.compile(r"(<!-- stages -->\n).*?(<!-- end of stages -->)", re.DOTALL)
 SHOWN = re.compile(r" *(%(?:y|y_reduced) = .*)")
-# Removed parts: provenance, operand types, predicted seconds and source locations.
+# Patterns of parts that the excerpts omit (provenance, operand types, predicted seconds, source locations), and their
+# replacements.
 CUTS = (
     (re.compile(r", why = \[\".*?\"\]"), ""),
     (re.compile(r"\{why = \".*?\", edges = array<i64: \d+>(?:, )?"), "{"),
@@ -26,7 +29,7 @@ BREAKS = re.compile(r" (\{(?:meshgen|sched)\.|: \.\.\. ->|sched\.buffers)")
 
 
 def with_excerpts(page: str) -> str:
-    """Return the page with the lines of its program `mlp.mlir` at every stage."""
+    """Return `page` with current lines of the program `mlp.mlir` (which is in the page) at every stage."""
     program = PROGRAM.search(page)
     assert program and EXCERPT.search(page), "the page has a program mlp.mlir and the two marks"
     parts, before = list[str](), list[str]()
@@ -41,7 +44,7 @@ def with_excerpts(page: str) -> str:
 
 
 def lines_at(stage: str, program: str) -> list[str]:
-    """Return the shortened lines of the program at a stage that define `%y` and its users."""
+    """Return the lines that define `%y` and `%y_reduced` in the program at a stage, without the parts in `CUTS`."""
     module = mg.lower(program, {"tp": 2}, stage=stage, in_specs={"w1": mg.P(None, "tp")}, target="cuda:sm_90")
     main, *_ = print_text(module).partition("func.func private")
     return [shortened(match[1]) for line in main.splitlines() if (match := SHOWN.match(line))]

@@ -1,6 +1,7 @@
-"""Plain SVG pictures: boxes, texts and arrows on a light background, readable on light and dark pages.
+"""Plain SVG pictures: boxes, texts and arrows on a light background, which is readable on light and dark pages.
 
-Texts are in a monospaced font, so their width follows from their length. A text that is wider than its box is refused.
+Texts have a monospaced font, so the width of a text follows from its length. A text that is wider than its box raises
+an error.
 """
 
 from __future__ import annotations
@@ -8,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from xml.sax.saxutils import escape
 
-ADVANCE = 0.602  # width of a character in units of the font size: DejaVu Sans Mono; Menlo and Consolas are narrower
+# width of a character, in units of the font size. It is that of DejaVu Sans Mono; Menlo and Consolas are narrower
+ADVANCE = 0.602
 FONT = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace"
 SIZE = 14  # px; pages scale pictures down to 0.8 of their width
 INK, GRAY, LINE, PAPER = "#1f2328", "#59636e", "#8c959f", "#f6f8fa"

@@ -1,4 +1,6 @@
-"""The page on performance over time and its chart, from `bench/results/trend.jsonl`; `docs/generate.py` writes both."""
+"""Write the page on performance over time and its chart, from `bench/results/trend.jsonl`. `docs/generate.py` calls
+this.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +10,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 RESULTS = Path(__file__).resolve().parents[1] / "bench" / "results" / "trend.jsonl"
-Record = dict[str, Any]  # a line of the file
+Record = dict[str, Any]  # a line of `trend.jsonl`
 
 
 class Figure(NamedTuple):
-    """A figure of a plan: its key in the file, its title, and the format of its sum."""
+    """A figure of a plan: its key in `trend.jsonl`, its title, and the format of its sum over all programs."""
 
     key: str
     title: str
@@ -41,7 +43,9 @@ def records() -> list[Record]:
 
 
 def trend_chart(measured: Sequence[Record]) -> str:
-    """Return an SVG with a panel for each figure: sums over the programs, one point for each commit, the oldest at the left."""
+    """Return an SVG with a panel for each figure. A panel shows the sums over the programs, with one point for each
+    commit, oldest first.
+    """
     rows = -(-len(FIGURES) // COLUMNS)
     panels = [
         f'<g transform="translate({panel_index % COLUMNS * WIDTH} {panel_index // COLUMNS * HEIGHT})">{_panel(figure, measured)}</g>'
@@ -59,7 +63,7 @@ def trend_chart(measured: Sequence[Record]) -> str:
 
 
 def _panel(figure: Figure, measured: Sequence[Record]) -> str:
-    """Return the panel of one figure; its axis starts at 0, so that the height of a point is its value."""
+    """Return the panel of one figure. Its axis starts at 0, so that the height of a point shows the value."""
     totals = [figure.total(record) for record in measured]
     bottom, top, most = HEIGHT - MARGIN, MARGIN + TITLE, max(totals) or 1
     step = (WIDTH - 2 * MARGIN) / max(1, len(totals) - 1)
@@ -67,7 +71,8 @@ def _panel(figure: Figure, measured: Sequence[Record]) -> str:
     line = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
     dots = "".join(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="#3578d4"><title>{record["commit"]} {record["date"]}: {figure.text(total)}</title></circle>'
                    for (x, y), record, total in zip(points, measured, totals, strict=True))  # fmt: skip
-    # A value stands above the line, which also passes through the nearest other point.
+    # The label of an end point is above the line. The line also passes through the next point, so both points limit the
+    # height of the label.
     ends = (points[:2], points[0][0], totals[0], "start"), (points[-2:], points[-1][0], totals[-1], "end")
     values = "".join(f'<text x="{x:.1f}" y="{min(y for _, y in nearest) - 8:.1f}" text-anchor="{anchor}">{figure.text(total)}</text>'
                      for nearest, x, total, anchor in ends[len(totals) == 1:])  # fmt: skip

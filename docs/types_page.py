@@ -1,4 +1,4 @@
-"""The page on element types: the support of each target, from the compiler's tables."""
+"""Write the page on element types: which of them each target supports, read from the compiler's tables."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Tensor-parallel attention: heads over `tp`, and an annotation that splits the result along the sequence.
+"""Tensor-parallel attention: heads are split over `tp`, and an annotation splits the result along the sequence.
 
-python examples/attention.py
+    python examples/attention.py
 
-Without the annotation the sum over heads is an all-reduce. With it the sum is a reduce-scatter, and the next layer
-gathers.
+Without the annotation the sum over heads is an all-reduce. With the annotation the sum is a reduce-scatter, and the
+next layer gathers its result.
 """
 
 import sys

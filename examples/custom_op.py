@@ -1,9 +1,9 @@
 """A custom operation with its own sharding rule, for Python and for MLIR text.
 
-python examples/custom_op.py
+    python examples/custom_op.py
 
-Letters of the rule name dims: rows `b` may be split. Columns `d` may be split too, and each device then has a partial
-sum.
+Each letter of the rule names a dim of operands and results. The rows `b` may be split. The columns `d`, over which the
+op sums, may be split too; then each device has a partial sum.
 """
 
 import sys
@@ -23,7 +23,7 @@ def quantized_matmul(x, w):
 
 
 def model(x, w):
-    return mg.relu(quantized_matmul(x, w, sharding_option=[["dp"], ["tp"], []]))  # loops b, f, d
+    return mg.relu(quantized_matmul(x, w, sharding_option=[["dp"], ["tp"], []]))  # the rule's letters b, f and d
 
 
 def main(target: str = "cpu") -> None:

@@ -1,9 +1,10 @@
-"""Prints a transformer block as lowered by JAX: StableHLO with the user's shardings.
+"""Print a transformer block as JAX lowers it: StableHLO with the user's shardings.
 
     python examples/lower_transformer_block.py [bfloat16|float32] > examples/transformer_block.mlir
 
-Layer norm, causal multi-head attention, layer norm, GELU MLP, residuals; on a mesh of dp=2 x tp=4. Rows of the batch
-are split over dp. Heads and the MLP's hidden dim are split over tp (Megatron). Nothing else is annotated.
+The block consists of layer norm, causal multi-head attention, layer norm, GELU MLP and residuals. It is on a mesh of
+dp=2 x tp=4. Rows of the batch are split over dp. Heads and the MLP's hidden dim are split over tp (Megatron). Nothing
+else is annotated.
 """
 
 import os
@@ -43,7 +44,8 @@ def block(x, weights):
     return x + h @ weights["w2"] + weights["b2"]
 
 
-# name: shape, the mesh axis that splits each dim, dtype (None: the dtype of the activations)
+# For each weight: its shape, the mesh axis that splits each dim, and its dtype. None means the dtype of the
+# activations.
 WEIGHTS = {
     "scale1": ((MODEL,), (), "float32"),
     "bias1": ((MODEL,), (), "float32"),

@@ -1,6 +1,7 @@
-"""A two-layer MLP from Python to a module file: traced, sharded over a 2 x 4 mesh, compiled, saved, loaded, run.
+"""A two-layer MLP from Python to a module file: it is traced, sharded over a 2 x 4 mesh, compiled, saved, loaded and
+run.
 
-python examples/mlp.py
+    python examples/mlp.py
 """
 
 import sys

@@ -1,9 +1,9 @@
-"""Expert parallelism, also with fewer experts than devices: the mesh axis is split into sub-axes.
+"""Expert parallelism, also with fewer experts than devices: then the mesh axis is split into sub-axes.
 
-python examples/moe.py
+    python examples/moe.py
 
-Two experts on the eight devices of axis x: `x:(1)2` splits the experts, and `x:(2)4` splits the hidden layer of each.
-With sixteen experts every device has two.
+Axis x has eight devices. With two experts, the sub-axis `x:(1)2` splits the experts, and `x:(2)4` splits the hidden
+layer of each expert. With sixteen experts, each device has two.
 """
 
 import sys
@@ -24,7 +24,9 @@ def experts(tokens, route, w1, w2):
 
 
 def specs(count: int) -> dict[str, mg.Sharding]:
-    """Split tokens over all devices, experts over as many as possible, and the hidden layer over the remaining sub-axis."""
+    """Split tokens over all devices, experts over as many devices as possible, and hidden layers over the remaining
+    sub-axis.
+    """
     token_specs = {"tokens": mg.P("x"), "route": mg.P("x")}
     if count >= MESH.size:
         return token_specs | {"w1": mg.P("x"), "w2": mg.P("x")}

@@ -1,6 +1,7 @@
-"""A module for several mesh sizes and batch sizes: some are compiled ahead of time, the rest at load.
+"""A module for several mesh sizes and batch sizes. Some sizes are compiled ahead of time, all others when the module is
+loaded with them.
 
-python examples/open_sizes.py
+    python examples/open_sizes.py
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""A pipeline over two meshes of different sizes: the first layers on four devices, the last ones on two.
+"""A pipeline over two meshes of different sizes: the first layers run on four devices, the last ones on two.
 
 python examples/pipeline.py
 """
@@ -20,7 +20,8 @@ SPECS = {
 
 def model(x, w0, w1, w2, w3):
     x = x + mg.gelu(x @ w0) @ w1
-    x = mg.annotate(x, mesh="last")  # the other mesh starts here; propagation chooses the sharding of x on it
+    # values from here on are on the other mesh, where propagation chooses the sharding of x
+    x = mg.annotate(x, mesh="last")
     return x + mg.gelu(x @ w2) @ w3
 
 

@@ -1,6 +1,7 @@
-"""Automatic shardings: weights of a small stack are replicated if memory suffices, and split otherwise.
+"""Automatic shardings of a small stack: the search replicates the weights if memory suffices, and splits them
+otherwise.
 
-python examples/search.py
+    python examples/search.py
 """
 
 import sys

@@ -1,8 +1,8 @@
 """A server loop on a module: weights are loaded once, a cache stays on the devices, and each request is one step.
 
-python examples/server.py
+    python examples/server.py
 
-Requests are lines of numbers on standard input, which stand for a token's features. Answers go to standard output.
+Each line of standard input is a request: the features of a token. Answers go to standard output.
 """
 
 import sys
@@ -16,7 +16,9 @@ LENGTH, MODEL = 32, 16
 
 
 def decode(w, cache, position, token):
-    """Compute attention of one token to all previous tokens. The cache is donated, so it is updated in place."""
+    """Compute the attention of one token to all previous tokens. The argument `cache` is donated, so it is updated in
+    place.
+    """
     cache = mg.dynamic_update_slice(cache, token, (position, 0))
     scores = mg.where(mg.arange(LENGTH) <= position, (cache @ token[0]) / MODEL**0.5, -1e9)
     return cache, (mg.softmax(scores) @ cache) @ w
@@ -30,7 +32,7 @@ def build(path: str, target: str = "cpu") -> None:
 
 
 def serve(path: str, requests: Iterable[str]) -> None:
-    with mg.load(path).session() as session:  # device="cuda" on GPUs
+    with mg.load(path).session() as session:  # pass device="cuda" to run on GPUs
         session["cache"] = np.zeros((LENGTH, MODEL), np.float32)
         for position, line in enumerate(requests):
             token = np.resize(np.array(line.split(), np.float32), (1, MODEL))

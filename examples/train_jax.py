@@ -50,7 +50,7 @@ def main(target: str = "cpu") -> None:
         target=target,
     )
     exe.save("train.mgx")
-    with mg.load("train.mgx").session() as session:  # device="cuda" on GPUs
+    with mg.load("train.mgx").session() as session:  # pass device="cuda" to run on GPUs
         session["params"], session["state"] = params, state
         losses = [float(np.asarray(session(x, y))) for _ in range(5)]
     sys.stdout.write(f"{exe.comms.counts}\nlosses {losses}\n")

@@ -1,3 +1,3 @@
-"""Launches of `torch.compile` for the programs that meshgen is benchmarked on, counted in Inductor's code. No GPU is
+"""Launches of `torch.compile`, counted in the code that Inductor writes for meshgen's benchmark programs. No GPU is
 needed.
 """

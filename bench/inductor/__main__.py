@@ -1,9 +1,9 @@
-"""`python -m bench.inductor FOLDER...`: launches of programs compiled with `torch.compile`, compared with meshgen's and
-XLA's. No GPU is needed.
+"""`python -m bench.inductor FOLDER...`: launches of programs compiled with `torch.compile`, with meshgen and with XLA.
+No GPU is needed.
 
-Folders have the format of `bench.launches`: programs `NAME.mlir` or `NAME.shardy.mlir`, and optionally `peers.json`. A
-missing program has no meshgen figure. `programs.py` has the same computations in PyTorch. A build of PyTorch without
-CUDA writes their code for CUDA.
+The folders have the format of `bench.launches`: programs `NAME.mlir` or `NAME.shardy.mlir`, and optionally
+`peers.json`. `programs.py` has the same computations in PyTorch. A program that the folders lack has no figure for
+meshgen. A build of PyTorch without CUDA suffices to write the code for CUDA.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from meshgen.errors import MissingError
 
 
 class Row(NamedTuple):
-    """Launches of a program per step: Inductor's, Inductor's with Triton's template for all GEMMs, and meshgen's on one
-    device. If the case has a mesh, also the launches per device of meshgen and XLA.
+    """Launches of a program per step on one device: Inductor's, Inductor's with Triton's template for all GEMMs, and
+    meshgen's. If the program's case has a mesh, the row also has the launches per device of meshgen and XLA.
     """
 
     name: str
@@ -50,7 +50,9 @@ def table(rows: Sequence[Row]) -> str:
 
 
 def with_case(row: Row, folders: Sequence[Path]) -> Row:
-    """Return the row with the launches of its case in the folders. The case is the name up to a comma."""
+    """Return `row` with the launches of its case in `folders`. The name of the case is the name of the row up to a
+    comma.
+    """
     case = row.name.partition(",")[0]
     paths = (folder / f"{case}{suffix}" for folder in folders for suffix in (".mlir", ".shardy.mlir"))
     if (path := next(filter(Path.exists, paths), None)) is None:

@@ -1,8 +1,8 @@
 """Count the launches of a module that Inductor wrote.
 
-The module's `call` is straight-line Python: `triton_poi_fused_add_0.run(...)` launches a kernel,
-`extern_kernels.mm(...)` and `torch.ops.aten. ...` call the library, and `x.copy_(y)` copies. All other calls must be
-listed here by name, so that no launch is overlooked.
+The module's function `call` is straight-line Python: `triton_poi_fused_add_0.run(...)` launches a kernel,
+`extern_kernels.mm(...)` and `torch.ops.aten. ...` call the library, and `x.copy_(y)` copies. The tables below list all
+other functions that `call` may call, so that no launch is overlooked.
 """
 
 from __future__ import annotations
@@ -22,8 +22,10 @@ _HOST = {
 
 @dataclass(frozen=True)
 class Launches:
-    """Launches of one step. `library`: calls of each library operation, including copies, regardless of the kernels
-    that it launches.
+    """Launches of one step.
+
+    `library` has the number of calls of each library operation and of each copy. A call counts as one launch, even if
+    it launches several kernels.
     """
 
     kernels: int = 0
@@ -38,10 +40,10 @@ class Launches:
 
 
 def launches_of(text: str) -> Launches:
-    """Count the launches of a module by its text.
+    """Count the launches in the text of a module.
 
     Raises:
-        ValueError: the module calls a function that is not listed here.
+        ValueError: the module calls a function that the tables above do not list.
     """
     tree = ast.parse(text)
     kernels = set(_kernels(tree))
@@ -70,7 +72,7 @@ def _kernels(tree: ast.Module) -> Iterator[str]:
 
 
 def _called(tree: ast.Module) -> Iterable[str]:
-    """Return the dotted names of the functions that `call` calls."""
+    """Return the dotted name of each function that the module's `call` calls."""
     bodies = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name == "call"]
     if len(bodies) != 1:
         raise ValueError(f"a module has one function 'call', this one has {len(bodies)}")

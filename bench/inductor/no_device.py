@@ -1,8 +1,8 @@
-"""Inductor's code for an H100, written on a machine without a GPU: nothing is launched, and tensors have shapes but no
+"""Write Inductor's code for an H100 on a machine without a GPU. Nothing is launched, and tensors have shapes but no
 data.
 
-`load` makes PyTorch (a build without CUDA) find a CUDA device (`no_device.cpp`). `modules` runs a step on fake tensors,
-answers Inductor's device queries from a table, and returns the text of every module that the step calls.
+`load` makes a build of PyTorch without CUDA find a CUDA device (`no_device.cpp`). `modules` runs a step on fake
+tensors, answers Inductor's device queries from a table, and returns the text of every module that the step calls.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from unittest.mock import patch
 
 from meshgen.errors import Diagnostic, MissingError
 
-# NVIDIA H100 SXM: CUDA C++ Programming Guide, table of technical specifications per compute capability; H100 white paper.
+# Properties of the NVIDIA H100 SXM. Sources: CUDA C++ Programming Guide, table of technical specifications per compute
+# capability; H100 white paper.
 _H100 = SimpleNamespace(
     name="NVIDIA H100", major=9, minor=0, multi_processor_count=132, warp_size=32, max_threads_per_block=1024,
     max_threads_per_multi_processor=2048, regs_per_multiprocessor=65536, shared_memory_per_block=49152,
@@ -60,11 +61,11 @@ def _missing(message: str) -> MissingError:
 
 
 def modules(build: Callable[[], Callable[[], object]], *, triton_products: bool = False) -> list[str]:
-    """Return the texts of Inductor's modules for a step, one for each call, in call order.
+    """Return the texts of Inductor's modules for a step, one for each call of a module, in call order.
 
     `build` creates the operands on "cuda" and returns the step, which contains compiled functions. By default the
-    library computes GEMMs. With `triton_products` all GEMMs use Inductor's template, which fuses epilogues. The mode
-    `max-autotune` may select it for each GEMM by timing it on the device.
+    library computes GEMMs. With `triton_products` all GEMMs use Inductor's template, which fuses epilogues. In
+    Inductor's mode `max-autotune`, a GEMM uses the template if it was the fastest on the device.
     """
     import torch
     from torch._subclasses.fake_tensor import FakeTensorMode
@@ -78,7 +79,9 @@ def modules(build: Callable[[], Callable[[], object]], *, triton_products: bool 
 
 @contextmanager
 def _device(texts: list[str]) -> Generator[None]:
-    """Answer device queries, and record the code instead of loading it."""
+    """Within the context, answer Inductor's device queries from a table, and append the code of modules to `texts`
+    instead of loading it.
+    """
     import torch.utils._triton
     from torch._dynamo.device_interface import CudaInterface
     from torch._inductor import config
@@ -105,7 +108,7 @@ def _device(texts: list[str]) -> Generator[None]:
 
 @contextmanager
 def _templates() -> Generator[None]:
-    """Tune GEMMs with Triton's template as the only candidate, and select its first tile."""
+    """Within the context, Triton's template is the only candidate for GEMMs, and its first tile is selected."""
     from torch._inductor import config
     from torch._inductor.select_algorithm import AlgorithmSelectorCache
 
@@ -124,8 +127,8 @@ def _always(answer: Any) -> Callable[..., Any]:
 
 
 def _noting(texts: list[str]) -> Callable[[Any], Any]:
-    """Return a replacement for loading a module. Its call records the text and returns the results' metadata from the
-    graph.
+    """Return a replacement for Inductor's function that loads a module. It records the module's text and returns the
+    metadata of the results from the graph.
     """
 
     def compile_to_module(graph: Any) -> Any:

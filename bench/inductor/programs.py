@@ -1,5 +1,5 @@
-"""The benchmark programs in PyTorch, on one device. A function creates operands and returns a step. Call
-`no_device.load` before importing this.
+"""The benchmark programs in PyTorch, on one device. Each function creates the operands and returns a step. Call
+`no_device.load` before you import this module.
 """
 
 from __future__ import annotations
@@ -19,12 +19,11 @@ _linear = partial(nn.Linear, bias=False, device="cuda")
 
 
 def attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    """Compute causal attention, q[b, h, t, d] and k, v[b, h / g, t, d], with the op that
-    `F.scaled_dot_product_attention` selects on CUDA.
+    """Compute causal attention of q[b, h, t, d] with k and v[b, h / g, t, d].
 
-    That function selects by the build of PyTorch, and uses plain matmuls without CUDA, so the op is explicit here:
-    flash attention for half precision (on an H100 cuDNN's is possible, also one call), and memory-efficient attention
-    for single precision.
+    The op is the one that `F.scaled_dot_product_attention` selects on CUDA: flash attention for half precision (on an
+    H100 possibly cuDNN's, also one call), and memory-efficient attention for single precision. It is called directly,
+    because a build of PyTorch without CUDA would select plain matmuls.
     """
     ops = torch.ops.aten
     if q.dtype == torch.float32:
@@ -98,8 +97,8 @@ def _without_gradients(function: Callable[..., Any], *operands: Tensor) -> objec
 
 
 def training(model: nn.Module, optimizer: torch.optim.Optimizer, target: Tensor, *operands: Tensor) -> Step:
-    """Return a training step in the usual form. Inductor compiles three modules: loss forward, loss backward, and the
-    optimizer's step.
+    """Return a training step as users write it. Inductor compiles it into three modules: the loss forward, the loss
+    backward, and the optimizer's step.
     """
     made_state(model, optimizer)
     loss = torch.compile(lambda *x: mean_square(model(*x), target))
@@ -118,7 +117,7 @@ def mean_square(x: Tensor, target: Tensor) -> Tensor:
 
 
 def made_state(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
-    """Run one uncompiled optimizer step, which creates the optimizer's state."""
+    """Run one uncompiled step of `optimizer`, so that its state exists."""
     for parameter in model.parameters():
         parameter.grad = torch.empty_like(parameter)
     optimizer.step()
@@ -128,8 +127,9 @@ def made_state(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
 def in_one_module(
     model: nn.Module, update: Callable[..., None], copies: int, target: Tensor, *operands: Tensor
 ) -> Step:
-    """Return the training step as one function, so that Inductor can fuse across: `torch.func` gradients, then
-    `update(parameters, gradients, *states)`.
+    """Return the training step as one function, so that Inductor can fuse all of it.
+
+    It computes gradients with `torch.func` and then calls `update(parameters, gradients, *states)`.
     """
     parameters = dict(model.named_parameters())
     states = [[torch.empty_like(p) for p in parameters.values()] for _ in range(copies)]
@@ -150,7 +150,7 @@ def sgd(parameters: list[Tensor], gradients: list[Tensor]) -> None:
 
 
 def adamw(parameters: list[Tensor], gradients: list[Tensor], means: list[Tensor], squares: list[Tensor]) -> None:
-    """Update in place as in the cases: AdamW without bias correction."""
+    """Update parameters and states in place by AdamW without bias correction, as the cases do."""
     torch._foreach_lerp_(means, gradients, 0.1)
     torch._foreach_mul_(squares, 0.95)
     torch._foreach_addcmul_(squares, gradients, gradients, 0.05)
@@ -213,7 +213,7 @@ def product_gelu_residual() -> Step:
 
 
 def cross_entropy(vocabulary: int) -> tuple[Callable[[], Tensor], Tensor, Tensor]:
-    """Return the loss of a language model's head, and its operands that have gradients."""
+    """Return the loss of a language model's head with cross entropy, and the operands that need gradients."""
     x, w = (_tensor(shape, dtype=_BF16, requires_grad=True) for shape in ((4096, 4096), (4096, vocabulary)))
     labels = _tensor(4096, dtype=torch.int64)
     return torch.compile(lambda: F.cross_entropy((x @ w).float(), labels)), x, w

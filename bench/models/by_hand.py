@@ -1,4 +1,6 @@
-"""A program with hand-annotated activations, as in Megatron: the baseline for plans from the weights' shardings alone."""
+"""Programs with hand-annotated activations, as in Megatron. They are the baseline for plans that start from the
+weights' shardings alone.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +15,12 @@ from jax.sharding import PartitionSpec as P
 
 from bench.models.program import Program, dotted
 
-TRANSPOSED = "FlaxConv1D"  # GPT-2's layer, whose matrix has its outputs as rows
+TRANSPOSED = "FlaxConv1D"  # a layer of GPT-2 whose matrix has a row, not a column, for each output
 
 
 def by_hand(program: Program) -> Program:
-    """Return the program with a constraint on the output of every flax module: rows split like the batch, columns like
-    the module's matrix.
-
-    Raises ValueError if the program has no flax modules.
+    """Return the program with a sharding constraint on the output of every flax module. Rows are split like the batch,
+    columns like the matrix of the module. Raises ValueError if the program has no flax modules.
     """
     from flax import linen
 
@@ -58,7 +58,9 @@ def by_hand(program: Program) -> Program:
 
 
 def _column_axes(specs: Any) -> Mapping[tuple[str, bool], Any]:
-    """Return the axis that splits a module's outputs, by module path and by whether its matrix is transposed."""
+    """Return the mesh axis that splits a module's output columns, by the path of the module and by whether its matrix
+    is transposed.
+    """
     axes: dict[tuple[str, bool], Any] = {}
     for path, spec in tree_util.tree_leaves_with_path(specs, is_leaf=lambda leaf_spec: isinstance(leaf_spec, P)):
         module, _, leaf = dotted(path).rpartition(".")

@@ -1,5 +1,7 @@
-"""Families of programs: a module each, with the packages that it needs besides JAX or PyTorch. `PROGRAMS` of a module
-maps names to functions of `small`.
+"""Families of benchmark programs.
+
+Each family is a Python module. Its table `PROGRAMS` maps names to functions of `small`. The catalog also lists the
+packages that each family needs besides JAX or PyTorch.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Family:
-    """The programs of a family, and the packages that it needs besides its framework. Names of training steps end in
+    """A family of programs, with the packages that it needs besides its framework. The names of training steps end in
     `-train`.
     """
 

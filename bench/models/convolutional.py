@@ -1,5 +1,5 @@
-"""ResNet-50 of `transformers`, and the U-Net of a diffusion model: convolutions over images, with batch norms and group
-norms.
+"""Convolutional networks over images: ResNet-50 of `transformers` with batch norms, and the U-Net of a diffusion model
+with group norms.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from bench.models.training import OPTIMIZER, cross_entropy, training
 
 
 def resnet(small: bool, trains: bool = False) -> Program:
-    """Return the program of data-parallel ResNet. Training normalizes over the global batch, and returns running means beside the
-    parameters.
+    """Return the program of data-parallel ResNet. The training step normalizes over the global batch. It returns
+    running means in addition to the parameters.
     """
     sizes = (
         {"embedding_size": 8, "hidden_sizes": [16, 32], "depths": [1, 1], "num_labels": 8}
@@ -50,7 +50,7 @@ def resnet(small: bool, trains: bool = False) -> Program:
 
 
 class Residual(nn.Module):
-    """Two convolutions with group norms. The time embedding is added between them."""
+    """A residual block: two convolutions with group norms. The time embedding is added between the convolutions."""
 
     channels: int
 
@@ -78,7 +78,7 @@ class Attention(nn.Module):
 
 
 class UNet(nn.Module):
-    """Convolutions over smaller images with more channels, then over larger ones, with skip connections."""
+    """Convolutions over ever smaller images with more channels, then back to the original size, with skip connections."""
 
     channels: tuple[int, ...]
     blocks: int
@@ -111,8 +111,8 @@ class UNet(nn.Module):
 
 
 def unet(small: bool, trains: bool = False) -> Program:
-    """Return the program of latent diffusion: predict the noise of an image from a time and a prompt. Heads and hidden dims are over
-    `tp`.
+    """Return the program of latent diffusion, which predicts the noise of an image from a time and a prompt. Heads and
+    hidden dims are split over `tp`.
     """
     model = UNet((16, 32), 1) if small else UNet((320, 640, 1280), 2)
     rows, side, words, width = (8, 8, 4, 16) if small else (16, 64, 77, 768)

@@ -1,7 +1,7 @@
-"""Generating language models of `transformers`: GPT-2, Llama, Mistral, Gemma. Forward passes, steps with cache, and
-training steps.
+"""Generative language models of `transformers`: GPT-2, Llama, Mistral, Gemma. There are forward passes, decoding steps
+with a cache, and training steps.
 
-The split is Megatron's, with batch rows over `dp` and heads and MLP hidden dims over `tp`, or parameters are fully
+Programs are split as in Megatron (batch rows over `dp`; heads and MLP hidden dims over `tp`), or parameters are fully
 sharded over `fsdp`.
 """
 
@@ -36,7 +36,7 @@ def gpt2_model(small: bool) -> Any:
 def llama_model(
     small: bool, config: Any = hf.LlamaConfig, model: Any = hf.FlaxLlamaForCausalLM, layers: int = 8, **more: Any
 ) -> Any:
-    """Return a model with the widths of an 8B model and fewer layers."""
+    """Return a model with the layer sizes of an 8B model but fewer layers."""
     sizes = {"num_hidden_layers": 1, "hidden_size": 32, "intermediate_size": 64, "vocab_size": 64, "num_attention_heads": 4, "num_key_value_heads": 4, "max_position_embeddings": 32}  # fmt: skip
     if not small:
         sizes |= {"num_hidden_layers": layers, "hidden_size": 4096, "intermediate_size": 14336, "vocab_size": 32000, "num_attention_heads": 32, "num_key_value_heads": 8, "max_position_embeddings": 2048}  # fmt: skip

@@ -1,4 +1,4 @@
-"""Encoder models of `transformers`: BERT, T5, Whisper, ViT, CLIP. Forward and training steps, with heads and hidden
+"""Encoder models of `transformers`: BERT, T5, Whisper, ViT, CLIP. Forward and training steps split heads and hidden
 dims over `tp`.
 """
 
@@ -17,7 +17,7 @@ from bench.models.training import cross_entropy, training
 
 MESH = {"dp": 2, "tp": 4}
 _IN, _OUT = P(None, "tp"), P("tp")
-# Matrices into and out of the heads or the hidden dim of a device.
+# The first matrix of attention or an MLP is split by columns (heads or hidden dim), the second by rows.
 SPLIT = by_name({f"*.{name}.kernel": _IN for name in ("query", "key", "value", "q_proj", "k_proj", "v_proj", "q", "k", "v", "wi", "wi_0", "wi_1", "fc1")}
                 | {f"*.{name}.kernel": _IN for name in ("intermediate.dense",)}
                 | {f"*.{name}.kernel": _OUT for name in ("o", "wo", "out_proj", "fc2", "output.dense", "self_attention.dense")})  # fmt: skip
@@ -42,7 +42,7 @@ def _weights(model: Any, *inputs: Any) -> Any:
 
 
 def bert(small: bool, trains: bool = False) -> Program:
-    """Return the program of BERT for masked words, with a loss over all positions."""
+    """Return the program of BERT. It predicts masked words; the loss is over all positions."""
     sizes = {"num_hidden_layers": 1, "hidden_size": 32, "intermediate_size": 64, "num_attention_heads": 4, "vocab_size": 64, "max_position_embeddings": 32}  # fmt: skip
     model = hf.FlaxBertForMaskedLM(hf.BertConfig(**sizes if small else {}), _do_init=False)
     params, ids = _weights(model, (1, 8)), tokens(8, 16) if small else tokens(32, 512)
@@ -68,7 +68,7 @@ def t5(small: bool, trains: bool = False) -> Program:
 
 
 def whisper(small: bool) -> Program:
-    """Return the program of Whisper: speech to text for 30 s of sound, at the widths of whisper-small."""
+    """Return the program of Whisper, which transcribes 30 s of speech. It has the layer sizes of whisper-small."""
     layers, width = (1, 32) if small else (12, 768)
     sizes: dict[str, Any] = {f"{side}_{name}": value for side in ("encoder", "decoder")
                              for name, value in (("layers", layers), ("attention_heads", 4 if small else 12), ("ffn_dim", 4 * width))}  # fmt: skip
@@ -104,7 +104,7 @@ def vit(small: bool, trains: bool = False) -> Program:
 
 
 def clip(small: bool) -> Program:
-    """Return the program of CLIP: similarities of texts and images, a matmul of all embeddings."""
+    """Return the program of CLIP: the similarity of each text to each image, which is a matmul of their embeddings."""
     layers = (
         {"num_hidden_layers": 1, "hidden_size": 32, "intermediate_size": 64, "num_attention_heads": 4} if small else {}
     )

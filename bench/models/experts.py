@@ -1,6 +1,4 @@
-"""A language model with experts in the form of Mixtral: each token uses the best two of eight experts, which are split
-over `ep`.
-"""
+"""A Mixtral-like language model: each token is routed to the best two of eight experts, which are split over `ep`."""
 
 from __future__ import annotations
 
@@ -60,7 +58,9 @@ def _attention(x: Any, layer: Any) -> Any:
 
 
 def _experts(x: Any, layer: Any) -> Any:
-    """Apply the experts. An expert accepts twice the chosen tokens' even share per row; later tokens skip it."""
+    """Apply the experts. If the router spread tokens evenly, each expert would get an equal share of a row's tokens. An
+    expert accepts twice this share; later tokens skip it.
+    """
     experts, (_, length, _) = layer["gate"].shape[0], x.shape
     room = -(-2 * CHOSEN * length // experts)
     weights, chosen = jax.lax.top_k(jax.nn.softmax(x @ layer["router"]), CHOSEN)
@@ -85,7 +85,7 @@ def logits(params: Any, ids: Any) -> Any:
 
 
 def step(params: Any, ids: Any) -> Any:
-    """Take a step of plain gradient descent."""
+    """Take a gradient descent step without momentum."""
 
     def loss(params: Any) -> Any:
         chances = jax.nn.log_softmax(logits(params, ids)[:, :-1])

@@ -1,5 +1,5 @@
-"""Navier-Stokes equations of jax-cfd on a grid that is split in two dims: finite-volume steps with an FFT pressure
-solver.
+"""Navier-Stokes equations of jax-cfd on a grid with two split dims: finite-volume steps, whose pressure is solved by
+FFTs.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ def finite_volumes(small: bool) -> Program:
 
 
 def vorticity(small: bool) -> Program:
-    """Return the program of the spectral form. The state is the transformed vorticity with `side / 2 + 1` columns,
-    split by rows.
+    """Return the program of the spectral form. Its state is the Fourier transform of the vorticity, with `side / 2 + 1`
+    columns and split rows.
     """
     side, steps = (16, 2) if small else (1024, 10)
     grid = cfd.grids.Grid((side, side), domain=((0, 2 * np.pi), (0, 2 * np.pi)))

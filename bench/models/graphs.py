@@ -1,5 +1,5 @@
-"""Graph networks: messages along edges, which are split over devices, are summed at nodes. jraph's GraphNetwork, and
-graph attention.
+"""Graph networks whose edges are split over devices: each edge has a message, and each node sums its messages. The
+programs are jraph's GraphNetwork and graph attention.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ CLASSES = 8
 
 
 def _graph(small: bool, width: int) -> tuple[Any, Any]:
-    """Return the types of a graph and its specs, with nodes and edges split by rows."""
+    """Return the types and specs of a graph. Nodes and edges are split by rows."""
     nodes, edges = (16, 64) if small else (65536, 524288)
     ends = array(edges, dtype="int32")
     types = jraph.GraphsTuple(
@@ -35,7 +35,9 @@ def _graph(small: bool, width: int) -> tuple[Any, Any]:
 
 
 def _parameters(width: int, layers: int) -> Any:
-    sides = {"nodes": 4 * width, "edges": 4 * width}  # own features, features of both neighbors, features of the graph
+    # 4: an MLP reads the features of the node or edge, of both neighbors (the ends of an edge, or the sums of a node's
+    # outgoing and incoming edges), and of the graph
+    sides = {"nodes": 4 * width, "edges": 4 * width}
     return [{name: array(size, width) for name, size in sides.items()} for _ in range(layers)] + [
         {"head": array(width, CLASSES)}
     ]
@@ -71,7 +73,7 @@ def network(small: bool, trains: bool = False) -> Program:
 
 
 def attention(small: bool) -> Program:
-    """Return the program of graph attention: each node weighs its senders by a softmax."""
+    """Return the program of graph attention: each node weighs the messages of its neighbors by a softmax."""
     width = 8 if small else 128
     nodes, edges = (16, 64) if small else (65536, 524288)
     params = {"w": array(width, width), "sent": array(width), "received": array(width)}

@@ -1,4 +1,6 @@
-"""Data-parallel training by `jax.shard_map`: gradients are reduced at each use of a parameter, so once per use."""
+"""Data-parallel training by `jax.shard_map`. JAX reduces the gradient of a parameter once for each use of the
+parameter.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,7 @@ def _per_device(function: Callable[..., Any], inputs: Any, outputs: Any) -> Call
 
 
 def microbatched(small: bool) -> Program:
-    """Return the program of an AdamW step on gradients that optax sums over four micro-batches per device."""
+    """Return the program of an AdamW step. optax sums its gradients over four micro-batches per device."""
     width, rows, layers = (16, 64, 2) if small else (2048, 4096, 4)
     params, optimizer = _layers(width, layers), optax.adamw(1e-3)
     state = jax.eval_shape(optimizer.init, params)
@@ -56,8 +58,8 @@ def microbatched(small: bool) -> Program:
 
 
 def tied(small: bool) -> Program:
-    """Return the training step of a language model that uses its embedding twice: rows are looked up, and the transposed matrix computes the
-    logits.
+    """Return the training step of a language model with a tied embedding: its rows are the inputs, and its transpose
+    computes the logits.
     """
     width, words, rows, length, layers = (16, 64, 16, 8, 2) if small else (1024, 32000, 64, 512, 4)
     params = {"embed": array(words, width), "layers": _layers(width, layers)}

@@ -1,8 +1,8 @@
 """`python -m bench.models.measure meshgen|by-hand|xla NAME [--small]`: plan or compile one program with one tool, and
 print a JSON record.
 
-Each run has its own process, so that CPU seconds and memory belong to one tool. The seconds exclude lowering, and the
-memory includes it (`bytes_before`).
+Each tool runs in its own process, so that CPU seconds and memory are its own. The seconds exclude the lowering by the
+framework. The memory includes it; `bytes_before` is the memory after the lowering.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MOST_SECONDS = 900  # chosen: CPU seconds for lowering and planning or compiling
 
 
 def planned(entered: Any) -> dict[str, Any]:
-    """Plan a program of JAX or torch.export up to the schedule, and return its figures."""
+    """Plan a lowered JAX program or an exported PyTorch program up to the schedule, and return the figures of the plan."""
     from meshgen import api
 
     lowered = entered.lowered()
@@ -42,7 +42,7 @@ def planned(entered: Any) -> dict[str, Any]:
 
 
 def compiled(entered: Any) -> dict[str, Any]:
-    """Compile with XLA for as many CPU devices, and return seconds and memory."""
+    """Compile a program with XLA for simulated CPU devices, one per device of the mesh. Return seconds and memory."""
     return timed(entered.lowered(devices=True).compile)[1]
 
 
@@ -73,7 +73,7 @@ def main(tool: str, name: str, *options: str) -> None:
         if tool != "meshgen" and FAMILIES[FAMILY_OF[name]].framework != "jax":
             raise ValueError("for programs of JAX only")
         record = TOOLS[tool](program(name, "--small" in options))
-    except Exception as error:  # a refused program is a row of the table
+    except Exception as error:  # a refused program has a row in the table too
         record = {"refused": f"{type(error).__name__}: {error}"[:1000]}
     sys.stdout.write(json.dumps(record) + "\n")
 

@@ -1,5 +1,5 @@
-"""Transformers in plain JAX with an unusual split: Fourier transforms instead of attention, and ten heads over four
-devices.
+"""Transformers in plain JAX that are unusual to split: one has Fourier transforms instead of attention, one has ten
+heads on four devices.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ def fourier(small: bool, trains: bool = False) -> Program:
 
 
 def ten_heads(small: bool) -> Program:
-    """Return an attention program whose matrices of ten heads are split by columns over four devices: tile and head boundaries
-    differ.
+    """Return an attention program whose matrices are split by columns over four devices. With ten heads, the boundaries
+    of tiles and heads differ.
     """
     heads, head, rows, length = (10, 4, 4, 8) if small else (10, 64, 8, 1024)
     width = heads * head

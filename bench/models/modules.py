@@ -1,4 +1,6 @@
-"""Perceptrons of equinox and of flax's nnx: a model is a pytree of its own class, and dropout uses a typed PRNG key."""
+"""Multi-layer perceptrons of equinox and of flax.nnx. A model is a pytree of a user's class, and dropout uses a typed
+PRNG key.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Physics in plain JAX: bodies that attract each other, heat on a plate, and its equilibrium by JAX's conjugate
-gradients.
+"""Physics in plain JAX: gravity between bodies, diffusion of heat on a plate, and the equilibrium temperature by JAX's
+conjugate gradients.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ from bench.models.program import Program, array
 
 
 def bodies(small: bool) -> Program:
-    """Return a program with steps over all pairs of bodies, which are split over `x`."""
+    """Return a program with time steps of bodies that attract each other. Each step computes all pairs; the bodies are
+    split over `x`.
+    """
     count, steps = (64, 3) if small else (16384, 10)
 
     def pull(x: Any) -> Any:
@@ -35,7 +37,9 @@ def bodies(small: bool) -> Program:
 
 
 def heat(small: bool) -> Program:
-    """Return a program with steps of five-point differences. The plate is split in both dims, and its edge is fixed."""
+    """Return a program with time steps of heat diffusion by a five-point stencil. The plate is split in both dims, and
+    its edge has a fixed temperature.
+    """
     side, steps = (16, 3) if small else (4096, 1000)
 
     def simulated(t: Any) -> Any:
@@ -51,8 +55,8 @@ def heat(small: bool) -> Program:
 
 
 def equilibrium(small: bool) -> Program:
-    """Return a program that computes the temperature of a plate from a heat source, with a zero edge. The plate is
-    split in both dims.
+    """Return a program that computes the equilibrium temperature of a plate with a heat source. The plate is split in
+    both dims, and its edge has temperature zero.
     """
     side = 16 if small else 4096
 

@@ -1,4 +1,6 @@
-"""Convolutions of flax on a periodic grid (`padding="CIRCULAR"`), as in surrogates of simulations. Rows are split."""
+"""Convolutions of flax on a periodic grid (`padding="CIRCULAR"`), as in neural networks that replace simulations. The
+rows of the grid are split.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A benchmark program in JAX's terms: a function, its mesh, the types of its arguments, and their shardings."""
+"""A benchmark program for JAX: a function, its mesh, and the types and shardings of its arguments."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from jax.sharding import AbstractMesh, AxisType, Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 Rules = Mapping[str, P]
-SCALAR = 3  # value of integers without dims: a position in a cache, the index of a step
+SCALAR = 3  # value of integer arguments without dims, such as a position in a cache or a step index
 
 
 @dataclass(frozen=True)
 class Program:
-    """A call `function(*args)` on a mesh.
+    """A call `function(*args)` on a mesh. `args` are pytrees of `ShapeDtypeStruct`.
 
-    `args` are pytrees of `ShapeDtypeStruct`. For each argument, `in_specs` has a pytree of PartitionSpec, a single
-    PartitionSpec, or None, which leaves the sharding open. `out_specs` is the same for the result. Integers in
-    arguments (table rows, classes) are below `below`.
+    For each argument, `in_specs` has a pytree of PartitionSpec, a single PartitionSpec, or None, which leaves the
+    sharding open. `out_specs` has the same form for the result. Random integer arguments (table rows, classes) are less
+    than `below`.
     """
 
     function: Callable[..., Any]
@@ -36,11 +36,13 @@ class Program:
 
     @property
     def options(self) -> Mapping[str, Any]:
-        """Return no options: JAX's lowering contains mesh and shardings."""
+        """Return no compile options, because JAX's lowering contains the mesh and the shardings."""
         return {}
 
     def lowered(self, devices: bool = False) -> Any:
-        """Return the result of `jax.jit(...).lower(...)`, for existing devices if `devices`, else for an abstract mesh."""
+        """Return the result of `jax.jit(...).lower(...)`. The mesh has existing devices if `devices`, else it is
+        abstract.
+        """
         sizes, names = tuple(self.mesh.values()), tuple(self.mesh)
         types = (AxisType.Auto,) * len(sizes)  # constraints need automatic axes; newer JAX defaults to explicit ones
         mesh = jax.make_mesh(sizes, names, types) if devices else AbstractMesh(sizes, names, axis_types=types)
@@ -54,7 +56,7 @@ class Program:
         )
 
     def values(self, seed: int = 0) -> tuple[Any, ...]:
-        """Return random arguments. The divisors of optimizers and norms (`nu`, `var`) are positive."""
+        """Return random arguments. Values that optimizers and norms divide by (`nu`, `var`) are positive."""
         rng = np.random.default_rng(seed)
 
         def value(path: Any, leaf_type: Any) -> Any:
@@ -83,10 +85,10 @@ def dotted(path: Any) -> str:
 
 
 def by_name(rules: Rules) -> Callable[[Any], Any]:
-    """Return a function from a tree of types to specs. A leaf has the spec of the first pattern that matches its name
-    (`*.c_attn.kernel`), else P().
+    """Return a function that maps a tree of types to specs.
 
-    Names in an optimizer's state end in the parameter names, so the state is split like the parameters.
+    A leaf has the spec of the first pattern in `rules` that matches its name (`*.c_attn.kernel`), else P(). The names
+    in an optimizer's state end in parameter names, so the state is split like the parameters.
     """
 
     def spec(path: Any, leaf_type: Any) -> P:
@@ -104,8 +106,8 @@ def by_name(rules: Rules) -> Callable[[Any], Any]:
 
 
 def by_size(axis: str, devices: int, least: int = 1024) -> Callable[[Any], Any]:
-    """Return a function from types to fully sharded specs: tensors of `least` or more elements are split along their
-    largest even dim.
+    """Return a function that maps a tree of types to fully sharded specs. Tensors with at least `least` elements are
+    split along their largest dim that `devices` divides.
     """
 
     def spec(leaf_type: Any) -> P:
@@ -119,7 +121,7 @@ def by_size(axis: str, devices: int, least: int = 1024) -> Callable[[Any], Any]:
 
 
 def whole(tree: Any) -> Any:
-    """Return replicated specs, for data parallelism."""
+    """Return replicated specs for all leaves of `tree`, as for the parameters in data parallelism."""
     return jax.tree.map(lambda _: P(), tree)
 
 

@@ -1,5 +1,5 @@
-"""DLRM: embedding tables split by rows over `mp`, pairwise dot products of their vectors, two perceptrons, and batch
-rows over `dp`.
+"""DLRM: embedding tables with rows split over `mp`, dot products of all pairs of looked-up vectors, and two MLPs with
+batch rows over `dp`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def _perceptron(x: Any, layers: Any) -> Any:
 
 
 def scores(params: Any, dense: Any, picked: Any) -> Any:
-    """Return click scores. `dense` has numeric features, `picked` a row of each table."""
+    """Return click scores. `dense` has the numeric features; `picked` has a row index for each table."""
     vectors = [_perceptron(dense, params["bottom"]), *(table[picked[:, i]] for i, table in enumerate(params["tables"]))]
     stacked = jnp.stack(vectors, 1)
     products = jnp.einsum("bid,bjd->bij", stacked, stacked)

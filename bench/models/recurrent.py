@@ -1,4 +1,4 @@
-"""Training of two haiku LSTMs over time: the loop over time contains the collectives."""
+"""Training of two haiku LSTMs. The loop over time steps contains the collectives."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ CLASSES = 16
 
 
 def lstm(small: bool) -> Program:
-    """Return the training step of next-character prediction, with rows over `dp` and the gates of all cells over `tp`."""
+    """Return the training step of next-character prediction, with batch rows over `dp` and the gates of all cells over
+    `tp`.
+    """
     steps, rows, width, hidden = (6, 8, 16, 16) if small else (256, 64, 128, 1024)
 
     def net(x: Any) -> Any:

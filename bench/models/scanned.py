@@ -1,4 +1,4 @@
-"""Scanned flax layers with rematerialization, in bf16 with f32 parameters, split over `fsdp` and `tp`."""
+"""flax layers in a scan with rematerialization: bf16 arithmetic, f32 parameters, split over `fsdp` and `tp`."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ ROWS = by_name({f"*.{name}.kernel": P(None, "fsdp") for name in ("q", "k", "v", 
 
 
 def sharded_only(small: bool) -> Program:
-    """Return the program of a loss. The weights are fully sharded over one axis, and each layer gathers its own."""
+    """Return the program of a loss whose weights are fully sharded over one axis. Each layer gathers its weights."""
     model, ids = (Model(3, 32, 64, 4), tokens(8, 16)) if small else (Model(24, 2048, 32000, 16), tokens(16, 2048))
     params = jax.eval_shape(model.init, jax.random.key(0), ids)
 

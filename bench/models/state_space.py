@@ -1,4 +1,4 @@
-"""A language model of Mamba blocks: selective state spaces with an associative scan over time. Channels are split over
+"""A language model of Mamba blocks: state-space layers with an associative scan over time. Channels are split over
 `tp`.
 """
 
@@ -65,7 +65,7 @@ def logits(params: Any, ids: Any) -> Any:
 
 
 def step(params: Any, ids: Any) -> Any:
-    """Take a step of plain gradient descent."""
+    """Take a gradient descent step without momentum."""
 
     def loss(params: Any) -> Any:
         chances = jax.nn.log_softmax(logits(params, ids)[:, :-1])

@@ -2,9 +2,9 @@
 GPU is needed.
 
 NAMES are programs or families of `bench/models`. Families with missing packages are listed as such. Plans are for
-`cuda:sm_90`. Predictions do not depend on the machine; seconds and memory do. `--xla` compiles each program with XLA
-too, for as many CPU devices. `--by-hand` plans each program a second time with the outputs of all flax modules
-annotated (`by_hand.py`).
+`cuda:sm_90`. Predictions do not depend on the machine; seconds and memory do. `--xla` also compiles each program with
+XLA, for as many CPU devices as the mesh has. `--by-hand` plans each program a second time with the outputs of all flax
+modules annotated (`by_hand.py`).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ SHORT = {
 
 
 def measured(name: str, tools: Sequence[str], small: bool) -> dict[str, Any]:
-    """Return the records of a program by tool."""
+    """Return the records of program `name`, by tool."""
     return {"program": name, **{tool: _record(tool, name, small) for tool in tools}}
 
 
@@ -58,7 +58,9 @@ def _record(tool: str, name: str, small: bool) -> dict[str, Any]:
 
 
 def table(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return a Markdown table. For training steps, the geometric mean of planning time over XLA's compile time follows."""
+    """Return a Markdown table. With XLA's figures, a line below it has the geometric mean of meshgen's planning time
+    divided by XLA's compile time, over the training steps.
+    """
     with_xla, with_hand = (any(tool in row for row in rows) for tool in ("xla", "by-hand"))
     titles = [
         "program",
@@ -120,7 +122,7 @@ def _means(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def environment() -> dict[str, Any]:
-    """Return the machine, and the versions of installed packages."""
+    """Return a description of the machine, and the versions of installed packages."""
     versions: dict[str, str] = {}
     for name in PACKAGES:
         try:

@@ -1,7 +1,7 @@
-"""`python -m bench.models.texts FOLDER [--small] [NAME ...]`: write the programs of real models as MLIR files, for
-`python -m bench.passes FOLDER`.
+"""`python -m bench.models.texts FOLDER [--small] [NAME ...]`: write the programs of real models as MLIR files, as input
+of `python -m bench.passes FOLDER`.
 
-Programs whose packages are missing are named on stderr and left out.
+Programs whose packages are missing are skipped and listed on stderr.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from meshgen.mlir.text import print_text
 
 
 def text_of(name: str, small: bool) -> str:
-    """Return the program as its framework lowers it, or a PyTorch program as meshgen imports it."""
+    """Return the text of a JAX program as JAX lowers it, or of a PyTorch program as meshgen imports it."""
     entered = program(name, small)
     if FAMILIES[FAMILY_OF[name]].framework == "jax":
         return entered.lowered().as_text()

@@ -1,5 +1,5 @@
-"""PyTorch models on the meta device, from `transformers` or hand-written: GPT-2, Llama, BERT, T5, ViT, ResNet, Mamba;
-experts, scans, a U-Net.
+"""PyTorch models on the meta device, from `transformers` (GPT-2, Llama, BERT, T5, ViT, ResNet) or hand-written (Mamba,
+experts, scans, a U-Net).
 
 Shardings equal those of the JAX programs: rows of the batch over `dp`, heads and hidden dims over `tp`.
 """
@@ -25,7 +25,7 @@ GPT2 = {"*.c_attn.weight": P(None, "tp"), "*.c_attn.bias": P("tp"), "*.c_fc.weig
 
 @dataclass(frozen=True)
 class TorchProgram:
-    """A model with the types of its arguments by name, and its shardings on `mesh`."""
+    """A PyTorch model, the types of its arguments by name, and its shardings on `mesh`."""
 
     model: Any
     args: Mapping[str, str]
@@ -38,14 +38,14 @@ class TorchProgram:
         return {"mesh": self.mesh, "in_specs": self.in_specs}
 
     def lowered(self) -> Any:
-        """Return the torch.export program. It has no elements if the model is on the meta device."""
+        """Return the program from torch.export. Its parameters have no elements if the model is on the meta device."""
         from meshgen.frontend.torch.live import exported
 
         return exported(self.model, self.args)
 
 
 def made(kind: Callable[..., Any], *args: Any, **options: Any) -> Any:
-    """Return a model in eval mode on the meta device."""
+    """Return a model of class `kind` in eval mode, on the meta device."""
     with torch.device("meta"):
         return kind(*args, **options).eval()
 
@@ -103,8 +103,8 @@ def mamba(small: bool) -> TorchProgram:
 
 
 def mixtral(small: bool) -> TorchProgram:
-    """Return the counterpart of `experts.py`. The Mixtral of `transformers` loops over chosen experts, which
-    torch.export refuses.
+    """Return the counterpart of `experts.py`. torch.export refuses the Mixtral of `transformers`, because it loops over
+    the chosen experts.
     """
     sizes, ids = ((1, 16, 32, 32, 4, 2), "i64[4,8]") if small else ((4, 4096, 14336, 32000, 32, 8), "i64[8,1024]")
     split = {f"*.{name}": P("ep") for name in ("gate", "up", "down")} | {"ids": P("dp")}
@@ -112,7 +112,7 @@ def mixtral(small: bool) -> TorchProgram:
 
 
 def mamba_scan(small: bool) -> TorchProgram:
-    """Return the counterpart of `state_space.py`."""
+    """Return the counterpart of `state_space.py`, a language model of Mamba blocks."""
     sizes, ids = ((1, 16, 4, 32), "i64[4,8]") if small else ((4, 2048, 16, 32000), "i64[8,1024]")
     split = {"*.into": P(None, None, "tp"), "*.step": P(None, "tp")} | {f"*.{name}": P("tp") for name in ("taps", "select", "step_bias", "decay", "skip", "out")}  # fmt: skip
     return TorchProgram(made(modules.Mamba, *sizes), {"ids": ids}, split | {"ids": P("dp")}, MESH)

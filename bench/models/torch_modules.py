@@ -1,7 +1,7 @@
-"""PyTorch models in the form of their JAX counterparts: `experts.py`, `state_space.py` and the U-Net of
+"""PyTorch modules written like their JAX counterparts: `experts.py`, `state_space.py` and the U-Net of
 `convolutional.py`.
 
-Sizes and shardings are equal too, so that their plans can be compared. Linear layers have weights [out, in].
+Sizes and shardings are also equal, so that the plans can be compared. Linear layers have weights [out, in].
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def _parameter(*shape: int) -> nn.Parameter:
 
 
 def _heads(x: Tensor, layer: nn.Linear, size: int) -> Tensor:
-    """Return the layer's result for rows [b, l, w], as [b, heads, l, size]."""
+    """Apply `layer` to rows x[b, l, w], and return the result as [b, heads, l, size]."""
     return layer(x).unflatten(-1, (-1, size)).transpose(1, 2)
 
 
@@ -50,7 +50,9 @@ class Rotated(nn.Module):
 
 
 class Experts(nn.Module):
-    """A layer of experts. An expert accepts twice the chosen tokens' even share per row; later tokens skip it."""
+    """A layer of experts. If the router spread tokens evenly, each expert would get an equal share of a row's tokens.
+    An expert accepts twice this share; later tokens skip it.
+    """
 
     def __init__(self, width: int, hidden: int, experts: int) -> None:
         super().__init__()
@@ -75,7 +77,7 @@ class Experts(nn.Module):
 
 
 class Mixtral(nn.Module):
-    """A language model in which each token uses the best two of eight experts."""
+    """A language model in which each token is routed to the best two of eight experts."""
 
     def __init__(self, layers: int, width: int, hidden: int, words: int, heads: int, groups: int) -> None:
         super().__init__()
@@ -97,7 +99,7 @@ def _both(first: tuple[Tensor, Tensor], second: tuple[Tensor, Tensor]) -> tuple[
 
 
 def _scanned(steps: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
-    """Return the inclusive scan of `_both` along dim 1, whose size is a power of two."""
+    """Return the inclusive scan of `steps` with `_both` along dim 1. The size of dim 1 is a power of two."""
     if steps[0].shape[1] == 1:
         return steps
     first, second = (tuple(values[:, start::2] for values in steps) for start in (0, 1))
@@ -109,7 +111,7 @@ def _scanned(steps: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
 
 
 class Selective(nn.Module):
-    """A Mamba block: a selective state space with `inner` channels, twice the width."""
+    """A Mamba block: a selective state-space layer with `inner` channels, twice the width of the model."""
 
     def __init__(self, width: int, states: int) -> None:
         super().__init__()
@@ -147,7 +149,7 @@ class Mamba(nn.Module):
 
 
 class Residual(nn.Module):
-    """Two convolutions with group norms. The time embedding is added between them."""
+    """A residual block: two convolutions with group norms. The time embedding is added between the convolutions."""
 
     def __init__(self, given: int, channels: int, time: int) -> None:
         super().__init__()
@@ -163,7 +165,7 @@ class Residual(nn.Module):
 
 
 class Heads(nn.Module):
-    """Multi-head attention from rows `x` to rows `seen`."""
+    """Multi-head attention: queries are computed from the rows `x`, keys and values from the rows `seen`."""
 
     def __init__(self, channels: int, width: int, heads: int) -> None:
         super().__init__()
@@ -196,7 +198,7 @@ class Attention(nn.Module):
 
 
 class UNet(nn.Module):
-    """Convolutions over smaller images with more channels, then over larger ones, with skip connections."""
+    """Convolutions over ever smaller images with more channels, then back to the original size, with skip connections."""
 
     def __init__(self, channels: tuple[int, ...], blocks: int, width: int) -> None:
         super().__init__()
@@ -242,11 +244,11 @@ class UNet(nn.Module):
         return self.end(functional.silu(self.norm(x)))
 
 
-def _level(size: int, time: int, width: int, level: int, given: list[int]) -> list[nn.Module]:
-    """Return residual blocks to `size` channels from each of `given`, each followed by attention except on the first
-    level.
+def _level(size: int, time: int, width: int, level: int, input_channels: list[int]) -> list[nn.Module]:
+    """Return the modules of one resolution: for each number of input channels, a residual block with `size` output
+    channels, followed by attention except on the first level.
     """
-    return [module for channels in given for module in (Residual(channels, size, time), Attention(size, width) if level else nn.Identity())]  # fmt: skip
+    return [module for channels in input_channels for module in (Residual(channels, size, time), Attention(size, width) if level else nn.Identity())]  # fmt: skip
 
 
 def _pairs(blocks: Any) -> Any:

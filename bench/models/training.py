@@ -1,4 +1,4 @@
-"""A training step of a loss: AdamW with clipped gradient norms, and donated parameters and state."""
+"""A training step for any loss: AdamW with clipped gradient norms, and donated parameters and optimizer state."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ OPTIMIZER = optax.chain(optax.clip_by_global_norm(1.0), optax.adamw(1e-3))
 
 def training(loss: Callable[..., Any], params: Any, batch: tuple[Any, ...], mesh: Mapping[str, int], split: Callable[[Any], Any],
              batch_specs: tuple[Any, ...], optimizer: optax.GradientTransformation = OPTIMIZER, below: int = 8) -> Program:  # fmt: skip
-    """Return the program `step(params, state, *batch)`, whose results are parameters, state and the loss `loss(params,
-    *batch)`.
+    """Return the program `step(params, state, *batch)`. It returns the next parameters and state, and the loss
+    `loss(params, *batch)`.
 
-    `split` returns the specs of a tree of types, for the parameters and for the optimizer's state.
+    `split` maps a tree of types to specs, both for the parameters and for the optimizer's state.
     """
     state = jax.eval_shape(optimizer.init, params)
 
@@ -46,5 +46,5 @@ def cross_entropy(logits: Any, labels: Any) -> Any:
 
 
 def next_token(logits: Any, ids: Any) -> Any:
-    """Return the loss of a language model."""
+    """Return the loss of predicting each next token of `ids` from `logits`."""
     return cross_entropy(logits[:, :-1], ids[:, 1:])

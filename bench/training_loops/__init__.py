@@ -1,1 +1,1 @@
-"""Training loops from the manuals of their frameworks, compared with sessions of the compiled step."""
+"""Training loops as in the manuals of their frameworks, compared with sessions of the compiled step."""

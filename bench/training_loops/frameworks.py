@@ -54,7 +54,7 @@ def linen(size: int) -> Loop:
 
 
 def nnx(size: int) -> Loop:
-    """Return a flax.nnx loop whose model and optimizer are split into a static graph and the state of their arrays."""
+    """Return a flax.nnx loop. Its model and optimizer are split into a static graph and a state of arrays."""
     import jax
     import jax.numpy as jnp
     import optax
@@ -90,9 +90,7 @@ def nnx(size: int) -> Loop:
 
 
 def equinox(size: int) -> Loop:
-    """Return an equinox loop. The model's arrays are a tree of the model class, with activation functions as static
-    leaves.
-    """
+    """Return an equinox loop. The model is a pytree of its class; its activation functions are static leaves."""
     import equinox as eqx
     import jax
     import jax.numpy as jnp
@@ -121,7 +119,9 @@ def equinox(size: int) -> Loop:
 
 
 def haiku(size: int) -> Loop:
-    """Return a haiku loop with transformed functions and state. One named tuple holds everything that is trained."""
+    """Return a haiku loop with transformed functions and state. One named tuple contains all arrays that training
+    changes.
+    """
     from typing import NamedTuple
 
     import haiku as hk
@@ -163,7 +163,9 @@ def haiku(size: int) -> Loop:
 
 
 def torch(size: int) -> Loop:
-    """Return a PyTorch loop: `torch.func` and `make_fx` with AdamW's formula, compared with `torch.optim.AdamW`."""
+    """Return a PyTorch loop. The compiled step is recorded by `torch.func` and `make_fx` and has the formula of AdamW;
+    it is compared with `torch.optim.AdamW`.
+    """
     import numpy as np
     import torch
     from torch import nn

@@ -14,12 +14,13 @@ Batch = tuple[Array, Array]
 
 @dataclass(frozen=True)
 class Loop:
-    """A loop of one size.
+    """A training loop of one size.
 
     Attributes:
         program: the step for `mg.compile`, a function of the state and a batch.
         state: the donated arguments in order, by their names in the program.
-        step: the framework's own step, from state (in order) and batch to the next state (in order) and the loss.
+        step: the step as the framework executes it, from state and batch to the next state and the loss. Both states
+        are in the order of `state`.
         donate: the `donate` argument of `mg.compile`, or None if the program declares donation.
         batch: the names of the batch arguments.
     """
@@ -32,7 +33,7 @@ class Loop:
 
 
 def batches(size: int, step: int, rows: int = 8) -> Batch:
-    """Return the rows and targets of a step."""
+    """Return the inputs and targets of the batch for step number `step`."""
     rng = np.random.default_rng([size, step])
     x = rng.standard_normal((rows, size), np.float32)
     return x, np.tanh(x[:, :2] * 2 - x[:, 2:4])

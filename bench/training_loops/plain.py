@@ -1,4 +1,6 @@
-"""Training loops in plain JAX and optax: the state is in pytrees, at a different position of each step's results."""
+"""Training loops in plain JAX and optax. The state consists of pytrees, which each step returns at a different position
+of its results.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +23,8 @@ def loss_of(params: Any, x: Any, y: Any) -> Any:
 
 
 def sgd(size: int) -> Loop:
-    """Return a loop whose step returns the loss first, as `value_and_grad` does. The learning rate is part of the
-    state.
+    """Return a loop whose step returns the loss first, as `value_and_grad` does. The learning rate is one of the
+    state's leaves.
     """
 
     def step(state: Any, x: Any, y: Any) -> Any:
@@ -41,7 +43,9 @@ def sgd(size: int) -> Loop:
 
 
 def momentum(size: int) -> Loop:
-    """Return a loop whose parameters and velocities have the same structure, so that results are matched in order."""
+    """Return a loop whose parameters and velocities have the same tree structure, so that only their order tells the
+    results apart.
+    """
 
     def step(params: Any, velocity: Any, x: Any, y: Any) -> Any:
         loss, grads = jax.value_and_grad(loss_of)(params, x, y)
@@ -60,8 +64,8 @@ def momentum(size: int) -> Loop:
 
 
 def adam(size: int) -> Loop:
-    """Return hand-written Adam with a dict of results. The results include gradients, which have the structure of the
-    parameters.
+    """Return a loop with hand-written Adam. Its step returns a dict that also has the gradients, with the tree
+    structure of the parameters.
     """
 
     def step(params: Any, moments: Any, x: Any, y: Any) -> Any:
@@ -115,8 +119,8 @@ def accumulated(size: int) -> Loop:
 
 
 def adamw(size: int) -> Loop:
-    """Return AdamW as in optax's manual, with a schedule and clipping. Its state has trees with the parameters'
-    structure.
+    """Return a loop with AdamW as in optax's manual, with a schedule and clipping. Its state has trees with the
+    structure of the parameters.
     """
     import optax
 

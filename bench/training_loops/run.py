@@ -23,11 +23,11 @@ from meshgen.calls.nodes import leaves_of
 
 MESH = {"dp": 2, "tp": 2}
 SIZES, STEPS = (8, 16, 32), 100
-TOLERANCE = 2e-3  # relative; chosen for 100 steps in f32 with other summation orders
+TOLERANCE = 2e-3  # relative error, chosen for 100 steps in f32 with other summation orders
 
 
 def loops() -> Iterator[tuple[str, Callable[[int], Loop] | str]]:
-    """Yield the name of each loop with its constructor, or with the name of a missing package."""
+    """Yield the name of each loop with the function that creates it, or with the name of a missing package."""
     for name, package in (
         ("sgd", "jax"), ("momentum", "jax"), ("adam", "jax"), ("accumulated", "jax"), ("adamw", "optax"), ("linen", "flax"),
         ("nnx", "flax"), ("equinox", "equinox"), ("haiku", "haiku"), ("torch", "torch"),
@@ -45,7 +45,9 @@ def loops() -> Iterator[tuple[str, Callable[[int], Loop] | str]]:
 
 
 def annotations(loop: Loop) -> dict[str, dict[str, Any]]:
-    """Return the specs of a loop by extent: none, the batch, or the batch and the weights."""
+    """Return three sets of specs for a loop: `none`, `batch` (the batch is split), and `all` (the batch and the weights
+    are split).
+    """
     rows = dict.fromkeys(loop.batch, mg.P("dp"))
     split: dict[str, Any] = {}
     for root, tree in loop.state.items():
@@ -59,7 +61,9 @@ def annotations(loop: Loop) -> dict[str, dict[str, Any]]:
 def differences(
     loop: Loop, size: int, specs: dict[str, Any], path: Path, steps: int = STEPS
 ) -> tuple[float, list[str]]:
-    """Return the largest relative error of losses and state arrays, and the messages of warnings MG0111 and MG0112."""
+    """Run a loop and a session. Return the largest relative error of losses and state arrays, and the texts of the
+    warnings MG0111 and MG0112.
+    """
     first = batches(size, 0)
     args = (*loop.state.values(), *first)
     exe = mg.compile(loop.program, MESH, args=args, in_specs=specs, donate=loop.donate, target="cpu")
@@ -89,7 +93,7 @@ def _errors(got: Any, want: Any) -> Iterator[float]:
 
 
 def _words(leaf: Any) -> Any:
-    """Return a typed PRNG key as its words, and other leaves unchanged."""
+    """Return the integers of a typed PRNG key. Return other leaves unchanged."""
     if hasattr(leaf, "dtype") and "key" in str(leaf.dtype):
         import jax
 

@@ -1,4 +1,6 @@
-"""Programs lowered by JAX, from `../shared/cases/jax` beside the repository. A bare clone does not have them."""
+"""Programs lowered by JAX, with arguments and expected results, in the folder `../shared/cases/jax` beside the
+repository. A bare clone lacks this folder.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,7 @@ MOVES = [
     "reshape_merge_minor",
     "reshape_split_heads_transpose",
 ]
-PROGRAMS = [*MLPS, *BLOCKS, *ROWS, *MOVES]  # gpt_stack_8l_2x4 is only compiled
+PROGRAMS = [*MLPS, *BLOCKS, *ROWS, *MOVES]  # gpt_stack_8l_2x4 is missing here: tests compile it but do not run it
 
 
 def small(name: str, form: str = "shardy") -> Path:
@@ -45,7 +47,7 @@ def realistic_names() -> list[str]:
 
 
 def recipe(name: str) -> dict[str, Any]:
-    """Return the generator settings of the arguments and the tolerance of a case."""
+    """Return how the arguments of the case `name` are generated, and the tolerance of its results."""
     return json.loads((CASES / f"{name}.json").read_text())
 
 

@@ -24,8 +24,8 @@ def devices(shape: Sequence[int]) -> list[Device]:
 
 
 def groups(shape: Sequence[int], axes: Sequence[int]) -> Iterator[list[Device]]:
-    """Yield the device groups along `axes`: devices with equal other coordinates, ordered by `axes` from outer to
-    inner.
+    """Yield the device groups along `axes`. All devices of a group have equal coordinates along the other axes. Their
+    order follows `axes` from outer to inner.
     """
     rest = [axis for axis in range(len(shape)) if axis not in axes]
     for fixed in itertools.product(*(range(shape[axis]) for axis in rest)):
@@ -94,7 +94,9 @@ def scatter(
 
 def at_root(x: Tensors, shape: Sequence[int], axes: Sequence[int], root: Sequence[int],
             results: dict[Device, Array | None]) -> dict[Device, Array | None]:  # fmt: skip
-    """Return `results` on the root devices and None elsewhere (for gather and reduce)."""
+    """Return `results` on the root device of each group, and None on all other devices. `gather` and `reduce` leave
+    their results undefined there.
+    """
     return {d: results[d] if [d[axis] for axis in axes] == list(root) else UNDEFINED for d in x}
 
 
@@ -109,7 +111,9 @@ def send_recv(x: Tensors, shape: Sequence[int], axes: Sequence[int], source: Seq
 
 
 def shift(x: Tensors, shape: Sequence[int], axis: int, offset: int, rotate: bool) -> dict[Device, Array | None]:
-    """Move the tensor at coordinate c to the device at c + offset, as meshgen reads the documents."""
+    """Move the tensor of the device with coordinate c along `axis` to the device with coordinate c + `offset`. The
+    documents are ambiguous; this is how meshgen reads them.
+    """
     results: dict[Device, Array | None] = {}
     for device in x:
         unwrapped_source = device[axis] - offset
@@ -122,7 +126,9 @@ def shift(x: Tensors, shape: Sequence[int], axis: int, offset: int, rotate: bool
 def update_halo(
     x: Tensors, shape: Sequence[int], split: Sequence[Sequence[int]], halo: Sequence[tuple[int, int]]
 ) -> Tensors:
-    """Refresh all halos from the global tensor that the cores form. Halo elements outside of it keep their values."""
+    """Refresh all halos from the global tensor, which consists of the cores. Halo elements outside of the global tensor
+    keep their values.
+    """
     shard_counts = [int(np.prod([shape[axis] for axis in axes], dtype=int)) for axes in split]
     core_shape = [rows - sum(pair) for rows, pair in zip(next(iter(x.values())).shape, halo, strict=True)]
     global_tensor = np.zeros([n * rows for n, rows in zip(shard_counts, core_shape, strict=True)], np.float32)

@@ -1,7 +1,8 @@
-"""Invalid input of every kind: its own diagnostic code and location, the documented exit code, and no partial output.
+"""Invalid input of every kind. Each has its own diagnostic code and location, ends with the documented exit code, and
+leaves no partial output.
 
-Most commands run in this process. One of each kind runs in a subprocess, which adds only that the process exits with
-the code that `main` returns.
+Most commands run in this process. One of each kind runs in a subprocess, to check that the process exits with the code
+that `main` returns.
 """
 
 from __future__ import annotations
@@ -132,7 +133,7 @@ def test_subprocess_refuses_invalid_program(tmp_path: Path) -> None:
 
 
 def test_each_kind_of_fault_has_its_own_code() -> None:
-    """Invalid offsets and a wrong rank share a code: both are shardings that do not fit their tensor."""
+    """Invalid offsets and a wrong rank share a code: in both cases a sharding does not fit its tensor."""
     numbers = [fault.number for name, fault in FAULTS.items() if name != "offsets past the end"]
     assert len(set(numbers)) == len(numbers)
     assert set(numbers) <= set(CODES)
@@ -178,7 +179,9 @@ def module(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def refused(path: Path, folder: Path, capsys: pytest.CaptureFixture[str]) -> str:
-    """Run and inspect a damaged module, which must be refused without output. Return the message of `inspect`."""
+    """Run and inspect a damaged module. Require that both commands refuse it without output, and return the error
+    message of `inspect`.
+    """
     for words in (["run", str(path), "--output", str(folder / "result.npz")], ["inspect", str(path)]):
         capsys.readouterr()
         assert main(words) == 1
@@ -198,7 +201,9 @@ def test_truncated_module_is_refused(
 
 
 def test_flipped_bit_in_module_is_detected(module: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Flip the lowest bit of every 97th byte: members, headers, alignment padding and the directory at the end."""
+    """Flip the lowest bit of every 97th byte, so that members, headers, alignment padding and the directory at the end
+    are hit.
+    """
     from meshgen.errors import ModuleError
     from meshgen.runtime.loading import load
 

@@ -32,7 +32,7 @@ Layer = Callable[[Any, Any], Any]
 def test_random_programs_with_barriers_match_reference(seed: int) -> None:
     module = program_with_barriers(seed)
     assert find_fault(module, options_of(seed), seed) is None
-    text = print_text(parse_text(print_text(module)))  # values captured by loops become operands
+    text = print_text(parse_text(print_text(module)))  # printing turns values that a region captures into operands
     assert print_text(parse_text(text)) == text
     assert text.count("optimization_barrier") == print_text(module).count("optimization_barrier")
 
@@ -103,7 +103,7 @@ def test_checkpoint_memory_is_one_layer_plus_saved_values() -> None:
     plain, checkpointed = planned(mlp), planned(jax.checkpoint(mlp))
     dots = planned(jax.checkpoint(mlp, policy=POLICIES.dots_with_no_batch_dims_saveable))
     weights, hidden, narrow = 2 * WIDE * NARROW * 4, ROWS * WIDE * 4, ROWS * NARROW * 4
-    fixed = 2 * LAYERS * weights + (LAYERS + 1) * narrow  # weights, their gradients, and layer inputs
+    fixed = 2 * LAYERS * weights + (LAYERS + 1) * narrow  # weights and their gradients, and the inputs of all layers
     assert checkpointed.memory.peak_bytes + (LAYERS - 1) * hidden < plain.memory.peak_bytes
     # Live in one layer: the matmul result, its sine, the gradient, its factor, and both gradients of narrow size.
     assert checkpointed.memory.peak_bytes <= 1.05 * (fixed + 4 * hidden + 2 * narrow)
@@ -119,7 +119,7 @@ def test_unrolled_layers_need_no_more_memory_than_loop(policy: Any) -> None:
 
 
 def test_checkpointed_elementwise_function_is_fused_as_epilogue() -> None:
-    """The barrier stands between a GEMM and the gradient of its epilogue. Fusion must look through it."""
+    """The barrier is between a GEMM and the gradient of its epilogue. Fusion must ignore the barrier."""
     plain = planned(lambda x, w: jax.nn.gelu(x @ w["a"]) @ w["b"])
     checkpointed = planned(gelu)
     assert len(checkpointed.plan.items) <= len(plain.plan.items)
@@ -127,7 +127,9 @@ def test_checkpointed_elementwise_function_is_fused_as_epilogue() -> None:
 
 
 def test_sharded_weights_are_gathered_on_both_sides_of_a_barrier() -> None:
-    """Sharing one gathered copy between a layer and its recomputation would keep the copy alive for the whole step."""
+    """A layer and its recomputation gather the weights separately. If they shared one gathered copy, it would be alive
+    for the whole step.
+    """
     specs = ([dict.fromkeys("ab", mg.P("dp")) for _ in range(LAYERS)], mg.P("dp"))
     x = jax.ShapeDtypeStruct((16 * ROWS, NARROW), "float32")
     plain, checkpointed = (

@@ -1,4 +1,6 @@
-"""Programs at realistic sizes send no more bytes than XLA's, and most send as few as the cheapest known schedule."""
+"""Programs at realistic sizes. None sends more bytes than XLA's plan, and most send as few as the cheapest known
+schedule.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +13,13 @@ from tests.acceptance.cases import needs_cases, peers, realistic, realistic_name
 
 pytestmark = needs_cases
 NAMES = realistic_names()
-ABOVE_HAND = 1.05  # chosen: up to 5 % above the cheapest known schedule counts as matching it
+# ratio, chosen: a program that sends up to 5 % more than the cheapest known schedule counts as equal to it
+ABOVE_HAND = 1.05
 
 
 @cache
 def ring_bytes(name: str) -> float:
-    """Return the ring bytes that each device sends."""
+    """Return the bytes that each device sends with ring algorithms."""
     return api.plan(realistic(name), target="cpu").cost.ring_bytes
 
 

@@ -1,4 +1,4 @@
-"""Lowered steps of every collective in the plans of JAX programs compute the result of the collective."""
+"""Collectives in the plans of JAX programs: the steps to which each is lowered compute its result."""
 
 from __future__ import annotations
 

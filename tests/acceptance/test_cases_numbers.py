@@ -20,7 +20,7 @@ pytestmark = needs_cases
 
 
 def document(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, dict[str, Any]]:
-    """Return the exit code of a command and its `--json` document, extended by stderr."""
+    """Run a command. Return its exit code and its `--json` document, with stderr as an additional entry."""
     capsys.readouterr()
     code = main([*map(str, words), "--json"])
     out, err = capsys.readouterr()
@@ -37,7 +37,9 @@ def test_check_accepts_jax_program(name: str, capsys: pytest.CaptureFixture[str]
 
 
 def read_text(name: str, form: str) -> str:
-    """Return the imported program as text. Values are numbered here because the two forms name them differently."""
+    """Return the imported program as text, with numbers instead of value names, because the two forms name values
+    differently.
+    """
     numbers: dict[str, str] = {}
     text = print_text(read_mlir(small(name, form)))
     return re.sub(r"%[\w$.]+", lambda match: numbers.setdefault(match[0], f"%{len(numbers)}"), text)
@@ -69,14 +71,14 @@ def test_module_matches_jax(name: str, tmp_path: Path, capsys: pytest.CaptureFix
 @pytest.mark.parametrize(
     ("name", "arch"),
     [
-        ("block_dp_tp", "sm_80"),  # in f32, which all GPUs multiply alike
+        ("block_dp_tp", "sm_80"),  # in f32, whose GEMMs have equal results on all GPUs
         ("block_dp_tp_bf16", "sm_80"),
         ("block_dp_tp_bf16", "sm_90"),
         ("softmax_sharded", "sm_90"),
     ],
 )
 def test_emulated_kernels_match_jax(name: str, arch: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Run the shipped PTX on all emulated ranks."""
+    """Run the PTX of the module on emulated GPUs, one for each rank."""
     pytest.importorskip("triton")
     run_case(name, "emulate", tmp_path, capsys, f"cuda:{arch}")
 

@@ -1,4 +1,6 @@
-"""Frequent complaints about other sharding compilers, as programs: correct results, located messages, or explanations."""
+"""Frequent complaints about other sharding compilers, one program each. Meshgen must compute correct results, report
+the source line, or explain its choice.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ TWO, FOUR = {"x": 2}, {"x": 4}
 
 
 def ran(program: Program, mesh: dict[str, int], shapes: list[tuple[int, ...]], **specs: Any) -> Executable:
-    """Compile the program for `mesh`, require that it matches a single-device run, and return its executable."""
+    """Compile `program` for `mesh`, require that the results match a single-device run, and return the executable."""
     names = program.__code__.co_varnames[: len(shapes)]
     out = specs.pop("out", None)
     types = [f"f32[{','.join(map(str, shape))}]" for shape in shapes]
@@ -60,7 +62,9 @@ def test_uneven_sizes_lose_no_elements(rows: int) -> None:
 
 
 def test_uneven_heads_are_gathered_along_half_of_the_axis() -> None:
-    """30 heads on 4 devices: the reshape keeps half of the split, and only the other half is gathered."""
+    """30 heads on 4 devices can be split by 2. The reshape keeps the split by this half of the axis and gathers along
+    the other half.
+    """
     executable = ran(lambda x, w: mg.reshape(x @ w, (8, 30, 16)), FOUR, [(8, 32), (32, 480)], w=P(None, "x"))
     (row,) = executable.comms
     assert row.kind == "all_gather" and row.axes == ("x:(2)2",) and "reshape" in row.why
@@ -94,7 +98,7 @@ REDUCTIONS: dict[str, Program] = {
 
 
 @pytest.mark.parametrize("name", REDUCTIONS)
-def test_cross_device_reduction_uses_its_own_kind(name: str) -> None:
+def test_partial_results_are_reduced_with_kind_of_reduction(name: str) -> None:
     executable = ran(REDUCTIONS[name], FOUR, [(6, 4)], x=P("x"), out=P(None))
     assert {row.reduction for row in executable.comms} <= {"max", "min", "product", "and", "or", "sum", ""}
 
@@ -112,7 +116,7 @@ def test_saved_module_holds_unsharded_weights_for_every_mesh(tmp_path: Path) -> 
 def test_resharding_that_swaps_dims_needs_no_all_gather() -> None:
     executable = ran(lambda x: x * 2.0, {"x": 2, "y": 4}, [(8, 16, 8)], x=P("y", None, "x"), out=P(None, ("x", "y")))
     assert executable.gathers() == [] and executable.comms.count("all_gather") == 0
-    assert executable.comms.ring_bytes <= (1 / 2 + 3 / 4) * 8 * 16 * 8 * 4 / 8  # two exchanges, one per axis
+    assert executable.comms.ring_bytes <= (1 / 2 + 3 / 4) * 8 * 16 * 8 * 4 / 8  # two exchanges: one along each axis
 
 
 def test_comms_tree_names_op_reshard_and_collective() -> None:
@@ -193,7 +197,7 @@ def test_required_annotation_wins_over_cheaper_sharding() -> None:
 
 
 def test_caches_distinguish_sizes_meshes_and_splits() -> None:
-    """The caches of shardings and kernels in a process must not mix sizes, meshes or splits of a function."""
+    """In one process, cached shardings and kernels of a function must not be reused for other sizes, meshes or splits."""
     for rows in (8, 3):
         for mesh in (TWO, FOUR, {"x": 3}):
             for spec in (P("x"), P(None, "x")):
@@ -203,8 +207,8 @@ def test_caches_distinguish_sizes_meshes_and_splits() -> None:
 
 
 def test_collectives_of_overlapping_groups_have_one_proven_order() -> None:
-    """Gradients over dp overlap with activations over tp on two communicators. A plan that leaves their order open is
-    refused.
+    """Gradient collectives over dp overlap with activation collectives over tp, on two communicators. The verifier must
+    refuse a plan that does not fix their order.
     """
 
     def gradients_and_activations(x: mg.Tensor, w1: mg.Tensor, w2: mg.Tensor) -> tuple[mg.Tensor, mg.Tensor]:
@@ -238,5 +242,5 @@ def test_every_op_has_sharding_rule() -> None:
         "windows",
         "recurrence",
         "update_in_place",
-    }  # size queries are folded, propagation handles annotations and regions itself, and later stages create the rest
+    }  # size queries are folded; propagation handles annotations and regions; later stages create the others
     assert sorted({name for name in OPS if not has_rule(name)} - communicate - without) == []

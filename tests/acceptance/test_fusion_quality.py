@@ -1,4 +1,6 @@
-"""Kernels of a transformer block are as good as hand-written ones: few, one read per row, cheap ops in dot epilogues."""
+"""Kernels of a transformer block are as good as hand-written ones: they are few, read each row once, and compute cheap
+ops in GEMM epilogues.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +27,8 @@ PROGRAMS = [
 
 @dataclass(frozen=True)
 class Kernel:
-    """A generated kernel: its source, the ops of its body, its segments, and its loads and stores of entire rows (`row
-    * N + col`).
+    """A generated kernel: its source, the ops of its body, its segments, and its loads and stores that address an
+    entire row (`row * N + col`).
     """
 
     text: str
@@ -37,7 +39,7 @@ class Kernel:
 
 
 def kernels(executable: Executable) -> list[Kernel]:
-    """Return the kernel of every launch, in order."""
+    """Return the kernel of each launch, in launch order."""
     launched: list[Kernel] = []
     for item in executable.plan.items:
         if not item.is_collective:
@@ -66,7 +68,7 @@ def test_every_op_is_in_a_kernel_or_collective(executable: Executable) -> None:
 
 
 def test_layer_norm_is_one_kernel_that_reads_each_row_once(executable: Executable) -> None:
-    """Two layer norms: mean, variance and normalization of each are one kernel."""
+    """The block has two layer norms. Each is one kernel that computes mean, variance and normalized rows."""
     norms = [k for k in kernels(executable) if "rsqrt" in k.ops]
     assert len(norms) == 2
     for norm in norms:
@@ -79,7 +81,7 @@ def test_layer_norm_is_one_kernel_that_reads_each_row_once(executable: Executabl
 
 
 def test_attention_kernel_stores_only_its_result(executable: Executable) -> None:
-    """Both GEMMs and the softmax are one kernel: no kernel loads or stores a tensor of the size of the scores."""
+    """Both GEMMs and the softmax are one kernel. No kernel loads or stores a tensor as large as the scores."""
     (attention,) = (k for k in kernels(executable) if "attention" in k.ops)
     assert attention.text.count("tl.store(") == 1
     bodies = executable.plan.kernels.values()
@@ -90,25 +92,25 @@ def test_attention_kernel_stores_only_its_result(executable: Executable) -> None
 
 
 def test_reductions_keep_their_row_in_registers(executable: Executable) -> None:
-    """A kernel without a loop over the row keeps the loaded row in registers for all passes over it."""
+    """A reduction kernel without a loop over the row loads the row once and keeps it in registers."""
     for kernel in kernels(executable):
         if "reduce" in kernel.ops and "dot_general" not in kernel.ops:
             assert "for " not in re.sub(r'"""(.|\n)*?"""', "", kernel.text)
 
 
 def test_cheap_ops_are_fused_into_dot_epilogues(executable: Executable) -> None:
-    """The only kernel besides dots and reductions is the residual add after the last all_reduce."""
+    """Only the residual add after the last all_reduce has a kernel that is neither a dot nor a reduction."""
     launched = kernels(executable)
     plain = [k for k in launched if not {"dot_general", "reduce", "attention"} & {*k.ops}]
     assert len(plain) == 1
     assert set(plain[0].ops) <= {"add", "convert", "broadcast_in_dim", "reshape"}
     gelu = [k for k in launched if "tanh" in k.ops]
     assert len(gelu) == 1 and "dot_general" in gelu[0].ops
-    assert gelu[0].ops.count("add") >= 2  # the bias add and the add within GELU
+    assert gelu[0].ops.count("add") >= 2  # one is the bias add, another is inside GELU
 
 
 def test_dot_stores_its_result_once(executable: Executable) -> None:
-    """Each dot stores in the dtype of the next user: kernels between dots do not cast."""
+    """Each dot stores its result in the dtype that the next user reads, so no kernel between two dots only casts."""
     for kernel in kernels(executable):
         if "dot_general" in kernel.ops:
             assert kernel.text.count("tl.dot(") >= 1
@@ -118,7 +120,9 @@ def test_dot_stores_its_result_once(executable: Executable) -> None:
 
 
 def test_kernels_use_most_of_each_memory_sector(executable: Executable) -> None:
-    """Efficiency is weighted by bytes. Tile rows fill entire sectors, even for transposed operands."""
+    """The used fraction of loaded and stored sectors is weighted by bytes. Tile rows fill entire sectors, even if an
+    operand is transposed.
+    """
     bodies, counts = executable.plan.kernels, executable.plan.launch_counts()
     weighted = [
         replace(traffic, wanted=traffic.wanted * counts[name], moved=traffic.moved * counts[name])

@@ -28,13 +28,15 @@ def planned(layers: int, sizes: tuple[int, int] = (2, 4)) -> Executable:
 
 @pytest.fixture(scope="module")
 def of_few() -> tuple[int, Executable]:
-    """Return the number of calls that planning `FEW` layers makes, and the plan."""
+    """Return the number of function calls that planning a stack of `FEW` layers takes, and its plan."""
     planned(FEW)  # fill the caches of shapes and shardings
     return calls(lambda: planned(FEW))
 
 
 def unnumbered_sources(executable: Executable) -> list[str]:
-    """Return the kernel sources without the numbers of arguments and values, which depend on the number of layers."""
+    """Return the kernel sources with all numbers removed from the names of arguments and values. The numbers depend on
+    the layer count.
+    """
     return sorted(re.sub(r"\b(arg|v)\d+", r"\1", source.text) for source in executable.sources.values())
 
 
@@ -52,7 +54,7 @@ def test_compile_work_per_op_and_kernels_do_not_grow_with_layers(of_few: tuple[i
     few, small = of_few
     many, big = calls(lambda: planned(MANY))
     nodes = [len(e.stages["import"].graph.nodes) for e in (small, big)]
-    assert nodes[1] > 2.5 * nodes[0]  # everything but the embedding and the head triples
+    assert nodes[1] > 2.5 * nodes[0]  # the number of layers triples; the embedding and the head are constant
     assert 0 < len(big.fused.kernels) == len(small.fused.kernels) <= MAX_KERNELS
     assert unnumbered_sources(big) == unnumbered_sources(small)
     assert big.comms.counts["all_reduce"] - small.comms.counts["all_reduce"] == 2 * (MANY - FEW)
@@ -60,7 +62,9 @@ def test_compile_work_per_op_and_kernels_do_not_grow_with_layers(of_few: tuple[i
 
 
 def test_compile_work_and_schedule_do_not_grow_with_devices(of_few: tuple[int, Executable]) -> None:
-    """Compare 8 devices with 16,384: the work of all stages up to the schedule, and the length of the schedule's text."""
+    """Compare plans for 8 and for 16,384 devices by the work of all stages up to the schedule, and by the length of the
+    schedule's text.
+    """
     few, small = of_few
     many, big = calls(lambda: planned(FEW, (128, 128)))
     assert many <= 1.2 * few

@@ -23,7 +23,7 @@ F32 = 4  # bytes
 
 @dataclass(frozen=True)
 class Program:
-    """A function, its arguments (shape, spec, dtype), its result specs, and the bytes that an engineer's schedule
+    """A function, its arguments (shape, spec, dtype), its result specs, and the bytes that a schedule by an engineer
     sends.
     """
 
@@ -48,7 +48,9 @@ def program(mesh: dict[str, int], arguments: Sequence[tuple[Any, ...]], results:
 
 
 def ring(nbytes: float, devices: int) -> float:
-    """Return the bytes that an all_gather or reduce_scatter of a full value sends. An all_reduce sends twice as many."""
+    """Return the bytes that each device sends in an all_gather or reduce_scatter of `nbytes` over a ring. An all_reduce
+    sends twice as many.
+    """
     return nbytes * (devices - 1) / devices
 
 
@@ -80,7 +82,7 @@ NHWC = ("NHWC", "HWIO", "NHWC")
 
 @program(X8, [((16, 8), ("x",)), ((8,), ()), ((8,), ())], [("x",)], 2 * 2 * ring(8 * F32, 8))
 def mean_and_variance_computed_separately(x: Any, scale: Any, bias: Any) -> Any:
-    """`var` recomputes the mean, which must be reduced only once."""
+    """`var` recomputes the mean. The two equal means must be reduced across devices only once."""
     return (x - x.mean(0)) * lax.rsqrt(x.var(0) + 1e-5) * scale + bias
 
 
@@ -100,8 +102,8 @@ GRADIENTS = [(None, "x"), ()]
 @program({"x": 4}, [IMAGE, ((3, 3, 3, 5), ()), ((2, 16, 8, 5), (None, "x"))], GRADIENTS,
          2 * ROW + 2 * ROW * 5 / 3 + 2 * ring(9 * 15 * F32, 4))  # fmt: skip
 def convolution_gradients(x: Any, w: Any, dy: Any) -> Any:
-    """Each neighbor sends a row of x (kernel gradient) and a row of dy (image gradient). Partial kernel gradients are
-    summed.
+    """A device receives a row of x (for the kernel gradient) and a row of dy (for the image gradient) from each
+    neighbor. The partial kernel gradients are summed.
     """
     return jax.vjp(_convolve(1, 1), x, w)[1](dy)
 
@@ -109,7 +111,7 @@ def convolution_gradients(x: Any, w: Any, dy: Any) -> Any:
 @program({"x": 4}, [IMAGE, ((3, 3, 3, 5), ()), ((2, 8, 4, 5), (None, "x"))], GRADIENTS,
          ROW + ROW / 2 * 5 / 3 + 2 * ring(9 * 15 * F32, 4))  # fmt: skip
 def strided_convolution_gradients(x: Any, w: Any, dy: Any) -> Any:
-    """With stride 2, windows overlap only one end of a tile."""
+    """With stride 2, windows extend beyond only one end of a device's rows, so there is one neighbor."""
     return jax.vjp(_convolve(2, 1), x, w)[1](dy)
 
 
@@ -121,14 +123,18 @@ def dilated_convolution_gradients(x: Any, w: Any, dy: Any) -> Any:
 
 @program({"x": 4}, [((8, 16), ("x",)), ((16, 8), ())], [("x",)], 2 * ring(8 * 16 * F32 / 4, 4))
 def sorted_rows_of_a_split_dim(x: Any, w: Any) -> Any:
-    """Sorting needs its dim unsharded: one all_to_all moves the split to another dim, a second one moves it back."""
+    """The sorted dim must be unsplit. One all_to_all moves the split to another dim, and a second one moves the split
+    back.
+    """
     return jnp.sort(x.T, -1).T
 
 
 @program({"tp": 8}, [((4, 6, 32), ()), ((32, 16, 4), (None, "tp")), ((32, 2, 4), ()), ((16, 4, 32), ("tp",))], [()],
          2 * ring(4 * 6 * 32 * F32, 8))  # fmt: skip
 def grouped_query_attention_with_two_key_heads(x: Any, wq: Any, wk: Any, wo: Any) -> Any:
-    """16 heads on 8 devices as 2 groups of 8: 2 devices split the groups, 4 split the heads of each group."""
+    """Each key head serves 8 of the 16 query heads. Of 8 devices, 2 split the key heads, and 4 split the query heads of
+    each.
+    """
     q = jnp.einsum("ble,ehd->blhd", x, wq).reshape(4, 6, 2, 8, 4)
     k = jnp.einsum("ble,ehd->blhd", x, wk)
     scores = jax.nn.softmax(jnp.einsum("blkgd,bmkd->bkglm", q, k), -1)
@@ -139,20 +145,22 @@ def grouped_query_attention_with_two_key_heads(x: Any, wq: Any, wk: Any, wo: Any
 @program({"tp": 4}, [((4, 6, 32), ()), ((32, 40), (None, "tp")), ((40, 32), ("tp",))], [()],
          2 * ring(4 * 6 * 32 * F32, 4) + ring(4 * 6 * 20 * F32, 2))  # fmt: skip
 def ten_heads_on_four_devices(x: Any, w: Any, wo: Any) -> Any:
-    """Only 2 devices can split 10 heads evenly: pairs of devices gather their columns before the softmax."""
+    """Only 2 devices can split 10 heads evenly. Each pair of devices gathers its columns of `x @ w` before the softmax."""
     return jax.nn.softmax((x @ w).reshape(4, 6, 10, 4), -1).reshape(4, 6, 40) @ wo
 
 
 @program({"x": 8}, [((2, 16, 8), (None, "x")), ((8, 64), ())], [()], 2 * ring(2 * 8 * F32, 8))
 def logits_of_the_last_token(x: Any, w: Any) -> Any:
-    """The owner of the last token adds it to a sum, and all other devices add zeros."""
+    """The device with the last token adds the token to a sum over devices. All other devices add zeros."""
     return x[:, -1] @ w
 
 
 @program({"pp": 4, "tp": 2}, [((6, 4, 8), ()), ((4, 8, 8), ("pp", None, "tp")), ((4, 8, 8), ("pp", "tp"))], [()],
          9 * (4 * 8 * F32 + 2 * ring(4 * 8 * F32, 2)) + 2 * ring(6 * 4 * 8 * F32, 4))  # fmt: skip
 def pipeline_of_four_stages(x: Any, w: Any, v: Any) -> Any:
-    """A tick sends a microbatch to the next stage. The outputs of the last stage are summed once, after the loop."""
+    """Each loop iteration sends a microbatch from one stage to the next. The outputs of the last stage are summed once,
+    after the loop.
+    """
 
     def tick(carried: Any, time: Any) -> Any:
         stages, outputs = carried
@@ -167,7 +175,9 @@ def pipeline_of_four_stages(x: Any, w: Any, v: Any) -> Any:
 @program({"pp": 4}, [((6, 4, 8), ()), ((4, 8, 8), ("pp",))], [()],
          9 * 4 * 8 * F32 + 2 * ring(6 * 4 * 8 * F32, 4))  # fmt: skip
 def pipeline_that_reads_last_stage_and_rotates(x: Any, w: Any) -> Any:
-    """The slice of the last stage has the same rows as the rotation sends. It is still summed once, after the loop."""
+    """The slice of the last stage has the same rows that the rotation sends. The slice is nevertheless summed once
+    after the loop, not in each iteration.
+    """
 
     def tick(carried: Any, time: Any) -> Any:
         stages, outputs = carried
@@ -181,20 +191,26 @@ def pipeline_that_reads_last_stage_and_rotates(x: Any, w: Any) -> Any:
 @program({"dp": 2}, [((8, 64), ("dp",)), ((8, 64), ("dp",))], [()],
          ring(8 * 64 * F32, 2) + ring(8 * 32 * F32, 2) + ring(64 * 64 * F32, 2))  # fmt: skip
 def gradient_of_a_large_weight_from_few_rows(x: Any, dy: Any) -> Any:
-    """Gathering one operand, exchanging the other and gathering the result is cheaper than reducing partial results."""
+    """Gathering one operand, an all_to_all of the other and gathering the result cost less than reducing partial
+    results.
+    """
     return x.T @ dy
 
 
 @program({"x": 4}, [((4, 8), ("x",)), ((4, 8), ("x",))], [("x",)], 8 * F32)
 def gradient_of_roll(x: Any, dy: Any) -> Any:
-    """The gradient is a sum of two padded slices that equals the inverse rotation: one row from the neighbor."""
+    """JAX writes the gradient as the sum of two padded slices. It equals the inverse rotation, for which a neighbor
+    sends one row.
+    """
     return jax.vjp(lambda y: jnp.roll(y, 1, 0), x)[1](dy)[0]
 
 
 @program({"tp": 4}, [((8, 16), ()), ((16, 48), (None, "tp")), ((16, 16), ("tp",))], [()],
          3 * 4 * 16 * F32 + 2 * ring(8 * 16 * F32, 4))  # fmt: skip
 def fused_qkv_projection_split_by_heads(x: Any, w: Any, wo: Any) -> Any:
-    """A device receives the columns of q, k and v for its heads in one message: at most a quarter of each third."""
+    """A device receives the columns of q, k and v for its heads in one message: at most a quarter of the columns of
+    each.
+    """
     q, k, v = (projection.reshape(8, 4, 4) for projection in jnp.split(x @ w, 3, -1))
     scores = jax.nn.softmax(jnp.einsum("lhd,mhd->hlm", q, k), -1)
     return jnp.einsum("hlm,mhd->lhd", scores, v).reshape(8, 16) @ wo
@@ -202,7 +218,9 @@ def fused_qkv_projection_split_by_heads(x: Any, w: Any, wo: Any) -> Any:
 
 @program({"x": 4}, [((8, 3), ("x",)), ((8, 3), ("x",))], [("x",)], 4 * 3 * F32)
 def concatenation_along_a_split_dim(x: Any, y: Any) -> Any:
-    """A device holds 2 rows of each operand and needs 4 rows of one: it receives 4 and sends at most 4 in one message."""
+    """A device holds 2 rows of x and of y, and its 4 result rows are from only one of them. It sends at most 4 rows,
+    all in one collective.
+    """
     return jnp.concatenate([x, y], 0)
 
 
@@ -214,7 +232,7 @@ def halves_of_a_split_dim_multiplied(x: Any) -> Any:
 
 @program({"x": 2, "y": 4}, [((8, 16), ("x", "y"))], [("x", "y")], 2 * 4 * F32 + 2 * 4 * F32)
 def stencil_as_slices_of_a_padded_tensor(u: Any) -> Any:
-    """Tiles are 4 x 4: each neighbor sends a row or a column."""
+    """Each device holds a tile of 4 x 4 and receives one row or column from each neighbor."""
     p = jnp.pad(u, 1)
     return p[2:, 1:-1] + p[:-2, 1:-1] + p[1:-1, 2:] + p[1:-1, :-2] - 4 * u
 
@@ -227,21 +245,21 @@ def stencil_of_a_padded_tensor_in_a_loop(u: Any) -> Any:
 
 @program({"x": 4}, [((256, 8), ("x",)), ((256, 8), ("x",))], [("x",)], 2 * 8 * F32)
 def differences_added_in_place(e: Any, h: Any) -> Any:
-    """Rows 1 to 255 use the difference to the row before: one row from the neighbor for each of the two fields."""
+    """Rows 1 to 255 subtract the row before. For each of the two fields, a device receives one row from its neighbor."""
     h = h.at[:-1].add(e[1:] - e[:-1])
     return e.at[1:].multiply(h[1:] - h[:-1])
 
 
 @program({"x": 4}, [((2, 16, 6), (None, "x")), ((4, 6), ())], [(None, "x")], 3 * 2 * 6 * F32)
 def causal_convolution_as_shifted_slices(x: Any, w: Any) -> Any:
-    """Windows of 1, 2 and 3 earlier rows overlap, so 3 rows are received."""
+    """The slices are shifted by 1, 2 and 3 rows. A device receives 3 rows in total, because the slices overlap."""
     padded = jnp.pad(x, ((0, 0), (3, 0), (0, 0)))
     return sum(padded[:, i : i + 16] * w[i] for i in range(4))
 
 
 @program({"x": 4}, [((2, 16, 8, 3), (None, "x")), ((2, 8, 4, 3), (None, "x"))], [(None, "x")], 0)
 def gradient_of_a_maximum_over_windows(x: Any, dy: Any) -> Any:
-    """Disjoint windows lie within one device, so nothing is sent."""
+    """Windows are disjoint, and none extends over two devices, so nothing is sent."""
     ones = (1, 2, 2, 1)
     return jax.vjp(lambda y: lax.reduce_window(y, -jnp.inf, lax.max, ones, ones, "VALID"), x)[1](dy)[0]
 
@@ -263,13 +281,13 @@ def cache_split_by_heads(cache: Any, key: Any, positions: Any) -> Any:
 
 @program({"x": 4}, [((3, 8, 5), (None, "x")), ((3,), (), np.int32)], [()], 2 * ring(3 * 5 * F32, 4))
 def dynamic_row_of_each_sequence(x: Any, positions: Any) -> Any:
-    """The owner of the row adds it to a sum, and all other devices add zeros."""
+    """The device with the row adds the row to a sum over devices. All other devices add zeros."""
     return jax.vmap(lambda row, p: lax.dynamic_slice(row, (p, 0), (1, 5)))(x, positions)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_program_sends_no_more_bytes_than_by_hand(name: str) -> None:
-    """Links have no latency here: with latency, sending more bytes in fewer messages is better for such small programs."""
+    """The links have no latency. With latency, small programs like these send more bytes in fewer messages."""
     module = lowered(PROGRAMS[name])
     axes = tuple(replace(axis, latency=0.0) for axis in module.mesh.axes)
     module = replace(module, mesh=replace(module.mesh, axes=axes))

@@ -1,4 +1,6 @@
-"""Transformer blocks and optimizer steps need few launches, and load and store little more than their kernels must."""
+"""Transformer blocks and optimizer steps need few launches. They load and store little more than the operands and
+results of their kernels.
+"""
 
 from __future__ import annotations
 
@@ -53,8 +55,8 @@ def tensors(*elements: int) -> int:
 
 @needs_cases
 def test_block_traffic_is_near_the_minimum_of_its_kernels() -> None:
-    """Per device: 4 x 256 rows of 1,024 elements, 4 of 16 heads, 1,024 of 4,096 hidden columns. All_reduces precede the
-    residual adds.
+    """A device has 4 x 256 rows of 1,024 elements, 4 of 16 heads, and 1,024 of 4,096 hidden columns. An all_reduce
+    precedes each residual add.
     """
     rows, heads, weight = 1024 * 1024, 1024 * 256, 1024 * 256
     square = 1024 * 1024
@@ -63,7 +65,7 @@ def test_block_traffic_is_near_the_minimum_of_its_kernels() -> None:
         rows, 3 * weight, 3 * heads,
         4 * heads,  # attention
         heads, weight, rows,
-        2 * rows, 2 * rows,  # residual and norm
+        2 * rows, 2 * rows,  # residual add and norm
         rows, square, rows,
         rows, square, rows,
         3 * rows,  # residual
@@ -79,10 +81,10 @@ def test_llama_block_traffic_is_near_the_minimum_of_its_kernels() -> None:
         rows, rows,  # norm
         rows, rows + 2 * keys, rows + 2 * keys,
         rows + 2 * keys, rows,  # attention
-        rows, rows, rows, rows,  # with the residual
+        rows, rows, rows, rows,  # including the residual add
         rows, rows,  # norm
-        rows, 2 * hidden, hidden,  # gate and up
-        hidden, hidden, rows, rows,  # down, with the residual
+        rows, 2 * hidden, hidden,  # gate and up projections
+        hidden, hidden, rows, rows,  # down projection, including the residual add
     )  # fmt: skip
     executable = planned(REPROS / "llama_fwd_bf16.mlir")
     assert least <= executable.cost.device_bytes <= 1.15 * least

@@ -1,4 +1,6 @@
-"""Common layouts (sequence parallelism, ZeRO-3) from few annotations send no more than an expert's schedule."""
+"""Common layouts, such as sequence parallelism and ZeRO-3, from few annotations. The plans send no more bytes than an
+expert's schedule.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ Params = list[dict[str, Any]]
 
 
 class Sizes(NamedTuple):
-    """Sizes of a stack of transformer blocks in f32, with norms that have no learned scale."""
+    """Sizes of a stack of transformer blocks in f32. The norms of the blocks have no learned scale."""
 
     batch: int
     rows: int
@@ -88,7 +90,7 @@ def is_right(executable: Executable) -> bool:
 
 
 def moved(executable: Executable) -> set[tuple[str, tuple[int | None, ...]]]:
-    """Return the kinds of collectives, each with the global shape of its operand."""
+    """Return the kind of each collective, together with the global shape of its operand."""
     nodes = executable.stages["optimize"].graph.nodes
     return {
         (n.op, n.operands[0].type.shape) for n in nodes if n.op in with_trait(Trait.COLLECTIVE) and n.op not in LOCAL
@@ -97,7 +99,9 @@ def moved(executable: Executable) -> set[tuple[str, tuple[int | None, ...]]]:
 
 @cache
 def sequence_parallel(sizes: Sizes, *, trained: bool) -> Executable:
-    """Plan with row splits on the residual stream between blocks and Megatron's weight splits as the only annotations."""
+    """Plan a stack that is annotated only with row splits of the residual stream between blocks and with Megatron's
+    weight splits.
+    """
     x, weights = P("dp", "tp"), [MEGATRON] * sizes.layers
     function, out = (sizes.gradients, weights) if trained else (sizes.forward, x)
     return planned(function, sizes.arguments, (x, weights), out, dp=2, tp=4)
@@ -105,7 +109,7 @@ def sequence_parallel(sizes: Sizes, *, trained: bool) -> Executable:
 
 @cache
 def zero3(sizes: Sizes, weight: Any, *, trained: bool) -> Executable:
-    """Plan with every weight and the batch split over all devices as the only annotations."""
+    """Plan a stack that is annotated only with splits of the batch and of every weight over all devices."""
     x, weights = P("dp"), [dict.fromkeys(sizes.weights, weight)] * sizes.layers
     function, out = (sizes.gradients, weights) if trained else (sizes.forward, x)
     return planned(function, sizes.arguments, (x, weights), out, dp=8)
@@ -113,8 +117,8 @@ def zero3(sizes: Sizes, weight: Any, *, trained: bool) -> Executable:
 
 @pytest.mark.parametrize("trained", [False, True])
 def test_sequence_parallel_residual_sends_no_more_than_megatron(trained: bool) -> None:
-    """Per layer and direction, rows are gathered twice and reduce-scattered twice. Weight gradients are all-reduced
-    over dp.
+    """Each layer gathers rows twice and reduce-scatters rows twice in the forward pass, and again in the backward pass.
+    Weight gradients are all-reduced over dp.
     """
     executable = sequence_parallel(LARGE, trained=trained)
     rows = LARGE.layers * 4 * (LARGE.activation_bytes // 2) * 3 // 4
@@ -149,7 +153,7 @@ def test_zero3_training_does_not_move_activations() -> None:
 
 
 def test_zero3_inference_over_scanned_layers_gathers_only_weights() -> None:
-    """Moving activations costs in every iteration, even if the move goes through a sharding that other values share."""
+    """Moving activations inside the scan costs in every iteration, even if the collective is shared with another value."""
     stacked = {name: jax.ShapeDtypeStruct((LARGE.layers, *shape), "float32") for name, shape in LARGE.weights.items()}
 
     def scanned(x: Any, params: Mapping[str, Any]) -> Any:
@@ -167,8 +171,8 @@ def batch_normalized(x: Any) -> Any:
 
 @pytest.mark.parametrize("pinned", [False, True], ids=["propagated", "annotated"])
 def test_data_parallel_convolution_training_splits_the_work(pinned: bool) -> None:
-    """A convolution is costed by its arithmetic: repeating it on every device is not cheaper than all-reducing its
-    gradient.
+    """The cost of a convolution includes its FLOPs. Repeating it on every device must not look cheaper than
+    all-reducing its gradient.
     """
     mesh = jax.sharding.AbstractMesh((8,), ("dp",), axis_types=(jax.sharding.AxisType.Auto,))
 

@@ -1,4 +1,4 @@
-"""Programs of any length pass every stage. Programs that are nested too deeply are refused with a location."""
+"""Programs of any length pass every stage. A program with too many nested regions is refused with a location."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from meshgen.ir.limits import MAX_NESTING
 from meshgen.ir.regions import nodes_with_depth
 from meshgen.mlir.text import parse_text
 
-FRAMES = 500  # Python stack frames in tests of long chains: half of the default limit
+FRAMES = 500  # Python stack frames for tests of long chains: half of the default limit
 LENGTH = 550
 T, INDEX = "tensor<8x4xf32>", "tensor<i32>"
 LINES = {
@@ -64,7 +64,7 @@ def small_stack() -> Iterator[None]:
 @pytest.mark.usefixtures("small_stack")
 @pytest.mark.parametrize("kind", LINES)
 def test_chain_longer_than_the_stack_compiles_and_loads(kind: str, tmp_path: Path) -> None:
-    length = LENGTH // {"annotations": 3, "conditions": 2}.get(kind, 1)  # counts all ops of a link of the chain
+    length = LENGTH // {"annotations": 3, "conditions": 2}.get(kind, 1)  # each link of these chains has 2 or 3 ops
     (tmp_path / "m.mlir").write_text(chain(*LINES[kind], length))
     module = str(tmp_path / "m.mgx")
     words = ["--target", "cpu", *(["--mesh", "x=4"] if kind == "collectives" else [])]
@@ -77,7 +77,9 @@ def test_chain_longer_than_the_stack_compiles_and_loads(kind: str, tmp_path: Pat
 
 @pytest.mark.usefixtures("small_stack")
 def test_long_chain_of_generated_values_is_stored_midway(tmp_path: Path) -> None:
-    """A kernel recomputes the chain of a generated value that it reads, up to a limited length."""
+    """A kernel recomputes an iota chain that it reads only up to a limited length. A longer chain is stored in memory
+    in between.
+    """
     lines = [f"%i{n + 1} = stablehlo.add %i{n}, %w : tensor<8xi32>" for n in range(LENGTH)]
     start = "%i0 = stablehlo.iota dim = 0 : tensor<8xi32>\n%w = stablehlo.iota dim = 0 : tensor<8xi32>\n"
     end = f"%r = stablehlo.add %x, %i{LENGTH} : tensor<8xi32>\nreturn %r : tensor<8xi32>\n"
@@ -110,7 +112,7 @@ def test_long_traced_program_compiles() -> None:
 
 
 def nested(depth: int) -> str:
-    """Return a program with `depth` nested branches."""
+    """Return a program with branches nested `depth` levels deep."""
     head = '%r{} = "stablehlo.if"(%p) ({{\n'
     lines = [head.format(n) for n in range(depth)]
     lines.append(f"%t = stablehlo.tanh %x : {T}\nstablehlo.return %t : {T}\n")
@@ -121,7 +123,7 @@ def nested(depth: int) -> str:
 
 
 def called(depth: int) -> str:
-    """Return the same program as `nested`, with a function for each level."""
+    """Return the same computation as `nested(depth)`, with each level in a function of its own."""
     functions = [
         f'func.func private @f{n}(%p: tensor<i1>, %x: {T}) -> {T} {{\n%r = "stablehlo.if"(%p) ({{\n'
         f"%c = func.call @f{n + 1}(%p, %x) : (tensor<i1>, {T}) -> {T}\nstablehlo.return %c : {T}\n}}, {{\n"

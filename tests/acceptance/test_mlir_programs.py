@@ -1,8 +1,9 @@
-"""Small programs of the `shard` dialect: each is correct and communicates no more than its header allows, or is
-refused.
+"""Small programs of the `shard` dialect. Each computes correct results and communicates no more than its header allows,
+or is refused.
 
-A header is `// RUN: meshgen check %s --json [options]` and `// REQUIRED:` with the kinds and counts of collectives of
-an optimal solution (`all_gather 1, all_reduce 2`, or `none`), or `reject CODE "words of the message"`.
+A header has two lines: `// RUN: meshgen check %s --json [options]` and `// REQUIRED:`. The latter has the kinds and
+counts of the collectives of an optimal solution (`all_gather 1, all_reduce 2`, or `none`), or `reject CODE "words of
+the message"`.
 """
 
 from __future__ import annotations

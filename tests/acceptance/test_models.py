@@ -1,4 +1,4 @@
-"""Real models at small size, called with JAX's pytrees: result structures and values match JAX's."""
+"""Real models at small sizes, called with JAX's pytrees: the structures and values of results match JAX's."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from meshgen.compiled.executable import Executable
 from meshgen.mesh import Axis, Mesh
 
 jax = pytest.importorskip("jax")
-# Imports and traces of some packages warn about outdated versions.
+# Some packages emit deprecation warnings when they are imported or traced.
 pytestmark = pytest.mark.filterwarnings("ignore")
-# Sums in f32 of up to a thousand elements, in another order. Intermediate values in bf16 are rounded to 2^-9 each.
+# Relative errors. f32: sums of up to a thousand elements, in another order. bf16: each intermediate value is rounded to
+# 2^-9.
 ALLOWED = {"f32": 1e-5, "bf16": 2e-2}
 
 
@@ -29,7 +30,9 @@ def skip_without(family: str) -> None:
 
 @cache
 def small(name: str) -> tuple[Any, Executable]:
-    """Return a program and its plan for links without latency. With latency, programs this small are best replicated."""
+    """Return a program and its plan for links without latency. If links have latency, the best plan replicates programs
+    this small.
+    """
     skip_without(FAMILY_OF[name])
     from bench.models.catalog import program
 
@@ -39,7 +42,7 @@ def small(name: str) -> tuple[Any, Executable]:
 
 
 def error(got: Any, want: Any) -> float:
-    """Return the largest error, relative to the largest expected value."""
+    """Return the largest absolute error of `got`, divided by the largest absolute value of `want`."""
     wide = np.complex128 if np.iscomplexobj(want) else np.float64
     got, want = np.asarray(got).astype(wide), np.asarray(want).astype(wide)
     return float(np.abs(got - want).max(initial=0) / max(np.abs(want).max(initial=0), 1e-30))

@@ -27,8 +27,9 @@ def test_expert_parallel_plan_is_correct(count: int) -> None:
 
 
 def test_fewer_experts_than_devices_match_hand_schedule() -> None:
-    """Sizes are large enough for bytes to dominate. Expert inputs are reduce-scattered over the sub-axis of the experts
-    and all-reduced over the devices of each expert. Expert outputs are all-reduced over these devices and gathered.
+    """With these sizes, bytes cost more than latency. Inputs of the experts are reduce-scattered over the sub-axis that
+    splits experts and all-reduced over the devices of each expert. Outputs are all-reduced over the devices of each
+    expert and gathered over the sub-axis of the experts.
     """
     executable = planned(2, tokens=8192, width=1024, hidden=4096, slots=4096)
     nbytes = 2 * 4096 * 1024 * 4  # all slots of both experts
@@ -37,7 +38,7 @@ def test_fewer_experts_than_devices_match_hand_schedule() -> None:
     from_experts = [("all_reduce", ("x:(2)4",), nbytes // 2 * 3 // 2), ("all_gather", ("x:(1)2",), nbytes // 2)]
     assert sorted(rows) == sorted([*to_experts, *from_experts])
     w1 = executable.fused.graph.inputs[2].type
-    assert w1.shape == (1, 1024, 1024)  # one expert, a quarter of its hidden layer
+    assert w1.shape == (1, 1024, 1024)  # this device has one expert and a quarter of its hidden layer
 
 
 def test_more_experts_than_devices_match_hand_schedule() -> None:
@@ -60,7 +61,7 @@ func.func @main(%x: tensor<2x6x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"
 
 
 def test_shardy_sub_axes_all_reduce_within_each_expert() -> None:
-    """The hidden layer of each expert is summed over the devices that share it. Different experts do not communicate."""
+    """The devices that share an expert sum its hidden layer. Devices of different experts do not communicate."""
     executable = api.plan(SDY, target="cpu")
     (row,) = executable.comms
     assert (row.kind, row.axes, row.group_size, row.ring_bytes) == ("all_reduce", ("x:(2)4",), 4, 6 * 8 * 4 * 3 // 2)

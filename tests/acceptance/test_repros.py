@@ -1,4 +1,6 @@
-"""Small programs that meshgen once handled wrongly: `meshgen check` accepts each, or refuses it with the listed code."""
+"""Small programs that an earlier meshgen compiled wrongly. `meshgen check` accepts each, or refuses it with the code
+that is listed here.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +17,12 @@ REFUSED = {
     "householder_noise": "MG0104", "manual_axis_twice": "MG0203", "map_arity": "MG0104", "map_no_scalar": "MG0104",
     "reduce_window_no_operands": "MG0104", "replicated_and_split": "MG0203", "replicated_unknown_axis": "MG0202",
 }  # fmt: skip
-TOO_LARGE_TO_RUN = ("fuse_undefined",)  # only its kernels are generated
+TOO_LARGE_TO_RUN = ("fuse_undefined",)  # tests generate the kernels of this program but do not run it
 PROGRAMS = [path for path in sorted(PLACE.glob("*.mlir")) if path.stem not in TOO_LARGE_TO_RUN]
 
 
 def options(path: Path) -> list[str]:
-    """Return a mesh option for programs that declare no mesh."""
+    """Return a mesh option if the program declares no mesh, else no options."""
     has_mesh = re.search(r"mesh|shard\.grid|num_partitions", path.read_text())
     return [] if has_mesh else ["--mesh", "x=2"]
 

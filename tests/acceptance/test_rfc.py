@@ -26,10 +26,11 @@ COMMUNICATION = ("all_gather", "all_reduce", "reduce_scatter", "all_to_all", "pe
 
 
 def hand_bytes() -> int:
-    """Return the bytes of figure 2b by hand, for x[2,4,8], h[2,4,32] in f32 on x=y=z=2: AG_yz(x) + RS_x(h) + AG_x(h) +
-    RS_yz(out).
+    """Compute by hand the bytes that a device sends in figure 2b: AG_yz(x) + RS_x(h) + AG_x(h) + RS_yz(out).
+
+    Shapes are x[2,4,8] and h[2,4,32] in f32, on x=y=z=2.
     """
-    x_per_x = 2 * 4 * (8 // 2) * 4  # the output has the same shape
+    x_per_x = 2 * 4 * (8 // 2) * 4  # the output has the same shape, so the factor 2 below counts both
     h_per_yz = 2 * 4 * (32 // 4) * 4
     return 2 * (x_per_x * 3 // 4) + 2 * (h_per_yz // 2)
 
@@ -39,7 +40,9 @@ def planned(name: str) -> Executable:
 
 
 def communicated_weights(executable: Executable) -> list[str]:
-    """List the collectives whose operand is a weight (any input but the first) or a moved copy of one."""
+    """List the collectives whose operand is a weight (any input but the first) or a sliced, reshaped or transposed
+    weight.
+    """
     graph = executable.stages["partition"].graph
     weights: set[Value] = set(graph.inputs[1:])
     collectives: list[str] = []
@@ -85,7 +88,7 @@ def texts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """Return the text of figure 2a at every stage, as the command line prints it."""
     folder, stage_texts = tmp_path_factory.mktemp("stages"), {}
     with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(DATA)  # reasons name the file as the command line does
+        patch.chdir(DATA)  # so that provenance has the same file names as on the command line
         for index, stage in enumerate(STAGES):
             path = folder / f"{stage}.mlir"
             assert main(["opt", "rfc_fig2a.mlir", "--passes", ",".join(PASSES[:index]), "-o", str(path)]) == 0
@@ -109,7 +112,9 @@ def test_stage_text_round_trips(stage: str, texts: dict[str, str]) -> None:
 
 
 def without_locations(text: str) -> str:
-    """Mask the file and line that a reason names, because each stage reads another file."""
+    """Mask the file and line in provenance: they differ between stages, because each stage reads the text of the stage
+    before.
+    """
     return re.sub(r"\S*\.mlir:\d+", "PLACE", text)
 
 

@@ -1,7 +1,8 @@
-"""Programs and operations in the spelling of the dialect documents, run and compared.
+"""Programs and operations as they are written in the dialect documents, compiled, run and compared with expected
+results.
 
-`tests/data/seeds` holds them: `op_*` from the documents of the `shard` dialect, `rfc_*` and `slides_*` from those of
-the `mesh` dialect. Missing parts are completed, nothing else is changed.
+The programs are in `tests/data/seeds`: `op_*` are from the documents of the `shard` dialect, `rfc_*` and `slides_*`
+from those of the `mesh` dialect. Parts that the documents omit are added; nothing else is changed.
 """
 
 from __future__ import annotations
@@ -28,13 +29,13 @@ def compiled(name: str, **options: Any) -> Executable:
 
 
 def loaded(name: str, folder: Path, **options: Any) -> Callable[..., Any]:
-    """Save the compiled program as a module and load it again."""
+    """Compile the program, save it as a module, and return the loaded module."""
     compiled(name, **options).save(folder / "program.mgx")
     return mg.load(folder / "program.mgx")
 
 
 def on_devices(run: Callable[..., Any], grid: Sequence[int], *arguments: Tensors) -> Tensors:
-    """Run a program on local tensors, which are stacked along dim 0 in device order."""
+    """Run a program on local tensors. `run` expects them concatenated along dim 0, in device order."""
     devices = model.devices(grid)
     stacked = run(*(np.concatenate([x[d] for d in devices]) for x in arguments))
     return dict(zip(devices, np.split(np.asarray(stacked), len(devices)), strict=True))
@@ -48,7 +49,7 @@ def assert_on_devices(results: Tensors, expected: Expected) -> None:
 
 
 def rows(*numbers: int, dtype: Any = np.int8) -> Array:
-    """Return the numbers as a matrix of two columns."""
+    """Return `numbers` as a matrix with two columns."""
     return np.asarray(numbers, dtype).reshape(-1, 2)
 
 
@@ -83,7 +84,7 @@ def as_type(x: Tensors, dtype: Any) -> Tensors:
     return {device: array.astype(dtype) for device, array in x.items()}
 
 
-# Operands and results as drawn in the documents. Undefined results are None.
+# Grid, operands and expected results of each figure in the documents. None marks an undefined result.
 DRAWN: dict[str, tuple[Sequence[int], Tensors, Expected]] = {
     "op_all_gather": ((2, 2), QUARTERS, HALVES),
     "op_all_slice": ((2, 2), HALVES, QUARTERS),

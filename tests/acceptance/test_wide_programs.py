@@ -1,4 +1,6 @@
-"""Planning work grows linearly with the program, even if many ops share an operand or many results are one value."""
+"""Wide programs, in which many ops share an operand or many results are one value: planning work grows linearly with
+their size.
+"""
 
 from __future__ import annotations
 

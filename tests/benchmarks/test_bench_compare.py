@@ -27,9 +27,9 @@ def differences(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Differenc
     [
         (record(100), record(110), "slower"),
         (record(110), record(100), "faster"),
-        (record(100), record(101), "same"),  # median intervals of 0.6 % overlap
-        (record(100, 0.5), record(110, 0.5), "same"),  # median intervals of 16 % overlap
-        (record(100, 0.02), record(110, 0.5), "same"),  # the noise of one run is enough
+        (record(100), record(101), "same"),  # the intervals around the medians overlap: they are 0.6 % wide
+        (record(100, 0.5), record(110, 0.5), "same"),  # the intervals around the medians overlap: they are 16 % wide
+        (record(100, 0.02), record(110, 0.5), "same"),  # the difference is smaller than the noise of the second run
         (record(100, 0.0), record(100.001, 0.0), "slower"),
     ],
 )

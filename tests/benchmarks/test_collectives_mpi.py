@@ -33,7 +33,7 @@ def test_mpi_collectives_are_correct_and_timed(tmp_path: Path) -> None:
     profile = tmp_path / "here.json"
     outcome = ran(*KINDS, "-d", "float,int64", *QUICK, "--json", "--save-profile", str(profile))
     assert outcome.returncode == 0, outcome.stderr
-    document = json.loads(outcome.stdout)  # printed by one process only
+    document = json.loads(outcome.stdout)  # only one of the processes prints
     assert "mpi" in document["environment"] and {row["what"] for row in document["records"]} == set(KINDS)
     for row in document["records"]:
         times = [row[key] for key in ("us", "in_us") if key in row]

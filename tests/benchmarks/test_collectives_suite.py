@@ -1,4 +1,6 @@
-"""The collectives suite, in the terms of nccl-tests, on engines without a GPU: the cost model and emulated NCCL."""
+"""The collectives suite, which reports the columns of nccl-tests, without a GPU: on the cost model and on emulated
+NCCL.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +61,9 @@ def test_record_has_the_columns_of_nccl_tests(capsys: pytest.CaptureFixture[str]
 
 
 def test_wrong_elements_are_counted(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """A transport that does nothing makes all elements of a sum wrong. One changed element counts as one."""
+    """With a transport that does nothing, all elements of a sum are counted as wrong. One changed element is counted as
+    one.
+    """
     monkeypatch.setattr(simulated, "run_lowered", lambda *_: None)
     (row,) = ran(capsys, "all_reduce", "--engine", "simulated", "-g", "4", "-b", "1K", "-e", "1K")
     assert row["wrong"] == 4 * 256
@@ -126,7 +130,7 @@ def test_profile_recovers_links_of_both_levels(
 def test_compile_accepts_measured_profile_as_machine(
     profile: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A profile measured on one host takes the link between hosts from the machine in `--machine`."""
+    """A profile that was measured on one host has no link between hosts. It is taken from the machine in `--machine`."""
     profile_path, module = str(tmp_path / "found.json"), str(tmp_path / "m.mgx")
     ran(capsys, "--engine", "simulated", "--machine", profile, "-g", "4", "-c", "0", "--save-profile", profile_path)
     assert machine_of(profile_path).links[1] == OWN.links[1]

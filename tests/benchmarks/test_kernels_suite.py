@@ -37,7 +37,7 @@ SMALL = {
 
 
 class Steady:
-    """A timer that reports 10 us with a warm cache and 20 us with a cold cache."""
+    """A timer that always reports 10 us with a warm cache and 20 us with a cold cache."""
 
     def seconds(self, launch: Launch) -> Timing:
         assert math.prod(launch.grid)
@@ -45,7 +45,7 @@ class Steady:
 
 
 class Library:
-    """Stand-in for the NVML library of a GPU that gets too hot."""
+    """Stand-in for NVIDIA's management library (NVML), which reports that the GPU is too hot."""
 
     def __getattr__(self, name: str) -> Any:
         def call(*args: Any) -> int:
@@ -137,7 +137,7 @@ def test_kernels_command_without_gpu_reports_static_records(small: None, capsys:
 
 
 def test_programs_are_built_in_parallel_processes(capsys: pytest.CaptureFixture[str]) -> None:
-    """Worker processes look programs up by name, so the test uses programs that the suite defines."""
+    """Worker processes look up a program by its name in the suite, so the test uses programs of the suite."""
     assert (
         main(["bench", "kernels", "cast", "transpose", "--jobs", "2", "--target", "cuda:sm_80", "--format", "csv"]) == 0
     )
@@ -201,7 +201,7 @@ def test_ceilings_are_measured_or_from_the_data_sheet() -> None:
 def test_kernels_command_measures_on_gpu(
     small: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The driver's own events take no time on an emulated GPU. Kernels for another architecture than the GPU's are not
+    """On an emulated GPU, no time passes between the driver's events. Kernels for another architecture are not
     measured.
     """
     monkeypatch.setattr(suite, "_gpu", lambda: on_emulated(timer=measure.event_timer))

@@ -12,7 +12,8 @@ from meshgen.benchmarks.launch import KERNELS
 from meshgen.cli import main
 from tests.emulator.test_cuda_bindings import has_bindings
 
-BUDGET_US = {"step": 5, "launch": 4}  # on an idle core; the test allows twice as much, because tests share cores
+# microseconds on an idle core; the test allows twice as much, because tests share cores
+BUDGET_US = {"step": 5, "launch": 4}
 
 
 @pytest.mark.skipif(

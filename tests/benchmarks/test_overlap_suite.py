@@ -1,4 +1,4 @@
-"""The lower bound on the step time over all orders, with which the overlap suite compares steps."""
+"""The overlap suite compares the planned step with a lower bound: the shortest step over all launch orders."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from meshgen.runtime.plan import COMMUNICATION, COMPUTE
 
 
 def _shortest_step_seconds(tasks: list[Task]) -> float:
-    """Return the shortest step time, by trying all orders."""
+    """Return the shortest step time over all orders of `tasks`."""
     step_seconds: list[float] = []
     for order in itertools.permutations(range(len(tasks))):
         positions = {number: p for p, number in enumerate(order)}
@@ -37,8 +37,8 @@ def test_no_order_is_faster_than_the_floor() -> None:
 
 @pytest.mark.parametrize("layers", [1, 3])
 def test_floor_places_gradients_after_the_last_gather(layers: int) -> None:
-    """Layers gather weights for 5 s and compute for 1 s. Then each layer has 5 s of gradients beside a path of 2
-    s.
+    """Each layer gathers its weights for 5 s and computes for 1 s. Then the gradients of each layer take 5 s, beside a
+    critical path of 2 s.
     """
     tasks: list[Task] = []
     last: tuple[int, ...] = ()

@@ -1,4 +1,4 @@
-"""Plans compared with those of other partitioners, if these are installed."""
+"""The quality suite compares plans with those of other partitioners, if these are installed."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_plan_is_compared_with_xla(program: str, capsys: pytest.CaptureFixture[s
 def test_plan_is_compared_with_mlir_opt(
     program: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A stand-in for mlir-opt prints the result of upstream's passes, or an error for a program without dot_general."""
+    """A fake mlir-opt prints the result of the upstream passes, or an error if the program has no dot_general."""
     partitioned = """shard.grid @m(shape = 4)
 func.func @main(%x: tensor<8x4xf32>, %w: tensor<4x32xf32>) -> tensor<8x32xf32> {
   %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<8x4xf32>, tensor<4x32xf32>) -> tensor<8x32xf32>

@@ -1,4 +1,6 @@
-"""Collectives parsed from XLA's text: kinds, bytes, groups in all spellings, and trip counts of loops."""
+"""Collectives that are parsed from XLA's text: their kinds, bytes, replica groups in every notation, and the trip
+counts of loops around them.
+"""
 
 from __future__ import annotations
 
