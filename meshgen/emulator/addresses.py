@@ -5,7 +5,7 @@ from __future__ import annotations
 SHARED_WINDOW = 0x4_0000_0000_0000  # offset from an address in shared memory to its generic address
 LOCAL_WINDOW = 0x5_0000_0000_0000  # offset from an address in local memory to its generic address
 PARAMETERS = 0x6_0000_0000_0000  # address of the parameter block of the launch
-GLOBAL = 0x7_0000_0000_0000  # first address of global memory, which has all buffers
+GLOBAL = 0x7_0000_0000_0000  # first address of global memory, which contains all buffers
 LOCAL_BASE = 64  # first address of local memory; 0 is not a valid address
 # First address of shared memory: the system uses the first 1 KiB of each block (CUDA C++ guide, compute capability
 # 8.0).

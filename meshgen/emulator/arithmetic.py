@@ -1,8 +1,8 @@
 """Arithmetic instructions: integers that wrap around, and floats rounded as the PTX ISA specifies.
 
-Add, subtract, multiply, `fma`, `div.rn`, `rcp.rn` and `sqrt.rn` are exactly rounded, as on a GPU. The approximate
-functions (`ex2.approx`, `rsqrt.approx`, `div.full`, ...) are exactly rounded here, whereas a GPU errs by up to 2 units
-in the last place (PTX ISA 8.7 states the bound of each). Tensor cores: see `matrices.py`.
+Add, subtract, multiply, `fma`, `div.rn`, `rcp.rn` and `sqrt.rn` are correctly rounded, as on a GPU. The approximate
+functions (`ex2.approx`, `rsqrt.approx`, `div.full`, ...) are correctly rounded here, whereas a GPU errs by up to 2
+units in the last place (PTX ISA 8.7 states each error bound). Tensor cores: see `matrices.py`.
 """
 
 from __future__ import annotations
@@ -23,9 +23,8 @@ _F32, _F64 = np.dtype(np.float32), np.dtype(np.float64)
 
 
 def words(instruction: Instruction, *allowed: str, last: int = 1) -> set[str]:
-    """Return the modifiers before the last `last` ones, which are types.
-
-    Raises DeviceFault if one is not in `allowed`.
+    """Return the modifiers of an instruction without the last `last` modifiers, which are types. Raises DeviceFault if
+    one is not in `allowed`.
     """
     modifiers = set(instruction.modifiers[: len(instruction.modifiers) - last])
     if not modifiers <= set(allowed):
@@ -41,10 +40,12 @@ def _mode(modifiers: set[str], instruction: Instruction) -> str:
 
 
 def float_function(instruction: Instruction, exact: Function, allowed: tuple[str, ...] = ()) -> Action:
-    """Decode an element-wise function of floats, with `.ftz` and `.sat`; packed types are processed by halves.
+    """Decode an element-wise function of floats, with `.ftz` and `.sat`. The two halves of a packed type are processed
+    separately.
 
     Args:
-        exact: takes operands of the instruction's type or wider and returns the correctly rounded result in that type.
+        exact: function that takes operands of the instruction's type or a wider one, and returns the correctly rounded
+            result in the operands' type.
     """
     modifiers = words(instruction, "ftz", "sat", *allowed)
     name = instruction.modifiers[-1]
@@ -96,7 +97,7 @@ def _rounded_arithmetic(
 ) -> Action:
     """Decode `add`, `sub` or `mul` of floats.
 
-    NumPy rounds f32 and f64 to nearest; other cases are computed by `wide`.
+    NumPy rounds f32 and f64 to nearest. For other types and rounding modes, `wide` computes the result.
     """
     mode = _mode(words(instruction, "ftz", "sat", *MODES), instruction)
     name = instruction.modifiers[-1]
@@ -219,7 +220,9 @@ def _div(instruction: Instruction) -> Action:
 
 
 def _approximate_quotient(a: Array, b: Array) -> Array:
-    """Return a times the flushed reciprocal of b: 0 for 2^126 < |b| < 2^128 (PTX ISA, `div.approx`)."""
+    """Return `a` times the reciprocal of `b`, where subnormal reciprocals are 0, as for 2^126 < |b| < 2^128 (PTX ISA,
+    `div.approx`).
+    """
     large = (np.abs(b) > np.float32(2.0**126)) & np.isfinite(b)
     return np.where(large, np.where(np.isinf(a), np.float32(np.nan), np.float32(0)), a / b)
 
@@ -273,7 +276,7 @@ def _max(instruction: Instruction) -> Action:
 
 
 def _extremum(instruction: Instruction, numbers: np.ufunc, any_nan: np.ufunc, of_equal: np.ufunc) -> Action:
-    """Decode `min` or `max`; -0 is less than 0, and `.relu` of s32 clamps negative results to 0.
+    """Decode `min` or `max`. Negative zero is less than positive zero, and `.relu` of s32 clamps negative results to 0.
 
     Args:
         numbers: the function that prefers a number to NaN.
@@ -295,7 +298,7 @@ def _extremum(instruction: Instruction, numbers: np.ufunc, any_nan: np.ufunc, of
 
 @opcode("copysign")
 def _copysign(instruction: Instruction) -> Action:
-    """Decode `copysign`: the second operand with the sign of the first."""
+    """Decode `copysign`: the result is the second operand with the sign of the first."""
     return float_function(instruction, lambda sign, value: np.copysign(value, sign))
 
 
@@ -304,7 +307,9 @@ def _reciprocal_root(value: Array) -> Array:
 
 
 def _through_f64(function: Function) -> Function:
-    """Return `function` computed in f64 and rounded once. The result is correctly rounded except for a few in 10^8."""
+    """Wrap `function` so that it is computed in f64, and the result is rounded once to the operand type. A few results
+    in 10^8 are not correctly rounded, because they are rounded twice.
+    """
     return lambda value: function(value.astype(np.float64)).astype(value.dtype)
 
 

@@ -13,15 +13,15 @@ from meshgen.identity_dict import IdentityDict
 
 @dataclass
 class Copy:
-    """A `cp.async` of several threads; each thread copies bytes of its own.
+    """A `cp.async` instruction of several threads, each of which copies other bytes.
 
     Attributes:
         threads: indices of the threads, counted through all blocks.
         positions: destination of each thread in shared memory, in bytes through all blocks.
         sources: address of each thread in global memory.
-        size: bytes that each thread writes.
-        real: bytes that each thread copies; zeros fill the rest of `size`.
-        group: index of the commit group of each thread to which the copy belongs.
+        size: number of bytes that each thread writes.
+        real: number of bytes that each thread reads from the source; the rest of `size` is filled with zeros.
+        group: for each thread, the index of its commit group that contains the copy.
     """
 
     threads: Array
@@ -39,12 +39,12 @@ class Copy:
 
 @dataclass
 class Product:
-    """A `wgmma.mma_async` of several warp groups.
+    """A pending `wgmma.mma_async` instruction of several warp groups.
 
     Attributes:
         number: index of the asynchronous operation.
         warp_groups: indices of the warp groups, counted through all blocks.
-        group: index of the commit group of each warp group to which the operation belongs.
+        group: for each warp group, the index of its commit group that contains the operation.
     """
 
     number: int
@@ -57,11 +57,11 @@ class BulkCopy:
     """Tensor tiles that threads copy to shared memory, one tile per thread.
 
     Attributes:
-        blocks, warps: of each thread; the warp index counts within the block.
-        positions: of each segment of 16 bytes in shared memory [threads, segments].
-        addresses: of each element in global memory [threads, elements].
-        inside: which elements are inside the tensor; the others are set to `fill`.
-        nbytes: bytes of a tile, which the mbarrier counts when the tile has arrived.
+        blocks, warps: block and warp of each thread; the warp index counts within the block.
+        positions: position in shared memory of each segment of 16 bytes [threads, segments].
+        addresses: address in global memory of each element [threads, elements].
+        inside: mask of the elements inside the tensor; elements outside are set to `fill`.
+        nbytes: bytes of a tile, by which the copy completes the `expect_tx` count of its mbarrier.
     """
 
     blocks: Array
@@ -78,7 +78,8 @@ class BulkCopy:
 class BulkStore:
     """Tensor tiles that threads copy to global memory.
 
-    Operation `number` may read shared memory until each of `threads` has waited for its commit group `group`.
+    Operation `number` may read shared memory until each of `threads` has waited for the commit group `group` of the
+    thread.
     """
 
     number: int
@@ -88,7 +89,7 @@ class BulkStore:
 
 @dataclass
 class Mbarrier:
-    """The mbarriers at one address, one per block.
+    """The mbarriers of all blocks at one shared-memory address.
 
     Attributes:
         expected: arrivals that complete a phase; 0 for a block without an mbarrier at this address.
@@ -110,7 +111,7 @@ class Mbarrier:
 
 
 def uninitialized_mbarriers(blocks: int, warps: int) -> Mbarrier:
-    """Return the state of an address at which no block has an mbarrier yet."""
+    """Return the `Mbarrier` state of an address where no block has initialized an mbarrier."""
     expected, missing, nbytes, phase = (np.zeros(blocks, np.int64) for _ in range(4))
     arriving, known = (np.zeros((blocks, warps), np.int32) for _ in range(2))
     return Mbarrier(expected, missing, nbytes, phase, arriving, known)
@@ -133,7 +134,7 @@ class PendingRegisters:
         """
         no_operations = np.zeros(count, np.int64)
         updated_arrays = IdentityDict[Array, Array]()
-        for name in names:  # Registers of one operation mostly share an array, which is updated once.
+        for name in names:  # the registers of one operation mostly share an array, which is updated once
             before = self.numbers.get(name, no_operations)
             if before not in updated_arrays:
                 updated_arrays[before] = before.copy()
@@ -155,7 +156,9 @@ class PendingRegisters:
                 del self.numbers[name]
 
     def rename(self, source: str, target: str, warp_groups: Array) -> None:
-        """Transfer the pending operation of register `source` to `target` in the given warp groups, after a move."""
+        """After a move from register `source` to `target`: mark `target` as pending in the given warp groups if
+        `source` is.
+        """
         if source not in self.numbers and target not in self.numbers:
             return
         shape_source = self.numbers.get(source, self.numbers.get(target))
@@ -170,7 +173,7 @@ class PendingRegisters:
         """Whether any of the registers is pending in any of the warp groups."""
         written = IdentityDict(
             (self.numbers[name], name) for name in names if name in self.numbers
-        )  # one entry per array, which several registers share
+        )  # one entry per array, because registers share arrays
         return any(operations[warp_groups].any() for operations in written)
 
 
@@ -196,7 +199,7 @@ class PendingOperations:
 
 
 def no_pending_operations(blocks: int, threads: int) -> PendingOperations:
-    """Return the state of a wave at its start."""
+    """Return the state of pending operations at the start of a wave."""
     all_threads = blocks * threads
     groups = max(1, -(-threads // 128)) * blocks
     return PendingOperations(

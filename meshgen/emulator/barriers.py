@@ -1,4 +1,4 @@
-"""`bar.sync` and related instructions: threads of a block wait for each other at one of 16 barriers.
+"""`bar.sync` and related instructions: the threads of a block wait for each other at one of the block's 16 barriers.
 
 Source: PTX ISA 8.7, "Parallel Synchronization and Communication Instructions: bar, barrier".
 """
@@ -16,7 +16,7 @@ from meshgen.emulator.table import Reader, reader
 from meshgen.emulator.types import Array, unknown
 from meshgen.emulator.wave import WARP, Mask, Wave
 
-BARRIERS = 16  # barriers of a block (PTX ISA 8.7, "bar")
+BARRIERS = 16  # number of barriers of a block (PTX ISA 8.7, "bar")
 
 
 @dataclass(frozen=True)
@@ -24,8 +24,8 @@ class BarrierStep:
     """A decoded barrier instruction.
 
     Attributes:
-        number: reads the index of the barrier.
-        count: reads the number of threads that must arrive; None for all threads of the block.
+        number: function that reads the index of the barrier.
+        count: function that reads the number of threads that must arrive; None if all threads of the block must.
         waits: whether the threads wait (`sync`) or continue at once (`arrive`).
         aligned: whether all threads of a warp must arrive together.
     """
@@ -37,7 +37,9 @@ class BarrierStep:
 
 
 def barrier_step(instruction: Instruction) -> BarrierStep:
-    """Decode `bar.sync 0`, `bar.sync 1, 128`, `bar.arrive 1, 256`, `barrier.sync.aligned 0` or `barrier.cta.sync 0`."""
+    """Decode a barrier instruction such as `bar.sync 1, 128`, `bar.arrive 1, 256`, `barrier.sync.aligned 0` or
+    `barrier.cta.sync 0`.
+    """
     words = [word for word in instruction.modifiers if word != "cta"]
     if not words or words[0] not in ("sync", "arrive") or not set(words[1:]) <= {"aligned"}:
         raise unknown(instruction)
@@ -51,16 +53,16 @@ class Barriers:
 
     def __init__(self, wave: Wave) -> None:
         self._wave = wave
-        self._arrived: dict[int, Array] = {}  # barrier index -> threads [blocks, threads] that have arrived
-        # barrier index -> instruction at which each waiting thread continues; -1 for others
+        self._arrived: dict[int, Array] = {}  # barrier index -> mask [blocks, threads] of the threads that have arrived
+        # barrier index -> index of the instruction at which each waiting thread continues; -1 for threads that do not
+        # wait
         self._waiting: dict[int, Array] = {}
-        # barrier index -> threads [blocks] that must arrive; 0 for all live threads
+        # barrier index -> number of threads [blocks] that must arrive; 0 stands for all live threads
         self._expected: dict[int, Array] = {}
 
     def arrive(self, step: BarrierStep, index: int, mask: Mask) -> Iterator[tuple[int, Mask]]:
-        """Record that threads arrive at the barrier instruction `index`.
-
-        Yields the groups that may continue, each with the index of its next instruction.
+        """Record that the threads of `mask` arrive at the barrier instruction `index`. Yields the groups of threads
+        that may continue, each with the index of its next instruction.
         """
         wave = self._wave
         number = step.number(wave)
@@ -103,12 +105,14 @@ class Barriers:
         yield from self._release(barrier)
 
     def released(self) -> Iterator[tuple[int, Mask]]:
-        """Yield the groups that need not wait any more because other threads have ended, with their next instruction."""
+        """Yield the groups of threads that stop waiting because other threads have ended, each with the index of its
+        next instruction.
+        """
         for barrier in list(self._arrived):
             yield from self._release(barrier)
 
     def _release(self, barrier: int) -> Iterator[tuple[int, Mask]]:
-        """Yield the groups that barrier `barrier` releases because it is complete in their block.
+        """Yield the groups of threads that wait at `barrier` in blocks where the barrier is complete.
 
         Each group comes with the index of its next instruction.
         """
@@ -132,7 +136,7 @@ class Barriers:
             del self._arrived[barrier], self._waiting[barrier], self._expected[barrier]
 
     def _record_meeting(self, lanes: Array) -> None:
-        """Tell the race detector that the threads have met at a barrier."""
+        """Inform the race detector that the threads of `lanes` have synchronized at a barrier."""
         wave = self._wave
         if wave.shared.races:
             wave.shared.races.meet(wave.warps_of(lanes))
@@ -145,10 +149,10 @@ class Barriers:
             raise DeviceFault("barrier", "not all threads of a warp are at the barrier")
 
     def stuck(self) -> tuple[int, str] | None:
-        """Find a barrier that can no longer complete.
+        """Find a barrier that can no longer complete, because all threads wait.
 
         Returns:
-            The index of its instruction and a message, or None if no thread waits.
+            The index of the barrier instruction and a message, or None if no thread waits.
         """
         for barrier, waiting in self._waiting.items():
             block = int(np.argmax((waiting >= 0).any(1)))

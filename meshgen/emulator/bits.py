@@ -31,7 +31,7 @@ def _mov(instruction: Instruction) -> Action:
 
     def run(wave: Wave, mask: Mask) -> None:
         put(wave, read(wave), mask)
-        # The copy of a register that a matrix unit has not written yet is pending, too.
+        # the copy of a register that is a pending result of a matrix operation is pending, too
         if before in wave.pending.numbers or after in wave.pending.numbers:
             wave.pending.rename(before, after, wave.warp_groups_of(mask))
 
@@ -81,7 +81,9 @@ def _logic(instruction: Instruction) -> Action:
 
 @opcode("lop3")
 def _lop3(instruction: Instruction) -> Action:
-    """Decode `lop3`: apply a function of three bits, whose truth table has the result of a, b, c at bit 4 a + 2 b + c."""
+    """Decode `lop3`: apply a bitwise function of a, b and c. Bit 4 a + 2 b + c of an immediate is the result for bits
+    a, b, c.
+    """
     words(instruction)
     table = instruction.operands[4]
     if not isinstance(table, Immediate):
@@ -105,7 +107,7 @@ def _lop3(instruction: Instruction) -> Action:
 def _shift_bits(instruction: Instruction) -> Action:
     """Decode `shl` or `shr`.
 
-    Shifts by the register width or more yield 0, or copies of the sign for `shr` of signed numbers.
+    A shift by the register width or more yields 0 or, for `shr` of signed numbers, only copies of the sign bit.
     """
     words(instruction)
     dtype = type_of(instruction)
@@ -149,7 +151,7 @@ def _funnel_shift(instruction: Instruction) -> Action:
 def _bit_field_extract(instruction: Instruction) -> Action:
     """Decode `bfe`: extract a bit field.
 
-    Bits beyond the register width are the sign of the field, or 0 for unsigned types.
+    Field bits beyond the register width are copies of the sign bit of the field, or 0 for unsigned types.
     """
     words(instruction)
     dtype = type_of(instruction)
@@ -162,7 +164,7 @@ def _bit_field_extract(instruction: Instruction) -> Action:
         source, first, count = value(wave), position(wave) & np.uint32(255), length(wave) & np.uint32(255)
         last = np.minimum(first.astype(np.int64) + count - 1, bits - 1)
         top = np.maximum(last, 0).astype(dtype)
-        shifted = source << (dtype.type(bits - 1) - top)  # the last bit of the field is now the top bit
+        shifted = source << (dtype.type(bits - 1) - top)  # the last bit of the field is moved to the top bit
         width = np.clip(last - first + 1, 0, bits)
         result = shifted >> np.clip(bits - width, 0, bits - 1).astype(dtype)
         sign = (source >> top) & dtype.type(1)
@@ -195,7 +197,9 @@ def _bit_field_insert(instruction: Instruction) -> Action:
 
 @opcode("prmt")
 def _permute_bytes(instruction: Instruction) -> Action:
-    """Decode `prmt`: a selector per result byte picks one of eight bytes, or its sign if bit 3 of the selector is set."""
+    """Decode `prmt`: each result byte has a selector for one of eight bytes. If bit 3 of the selector is set, the sign
+    of that byte is replicated.
+    """
     if instruction.modifiers != ("b32",):
         raise unknown(instruction)
     low, high, selector = readers(instruction, _U32)
@@ -252,7 +256,9 @@ def _reverse(instruction: Instruction) -> Action:
 
 @opcode("bfind")
 def _find(instruction: Instruction) -> Action:
-    """Decode `bfind`: return the position of the highest bit that differs from the sign, or all ones if no bit does."""
+    """Decode `bfind`: the result is the position of the highest bit that differs from the sign bit, or all ones if no
+    bit does.
+    """
     modifiers = words(instruction, "shiftamt")
     dtype = type_of(instruction)
     unsigned = BITS[dtype.itemsize]

@@ -1,8 +1,8 @@
 """Race detection in global memory between the blocks of a launch, which have no order.
 
 If one block writes a word, no other block may read it or write another value to it. If a block updates a word by an
-atomic operation, other blocks may only update it, too. Synchronization between blocks by means of atomic operations is
-not recognized.
+atomic operation, other blocks may only update it, too. Synchronization between blocks through atomic operations is not
+recognized, so it is reported as a race.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ import numpy as np
 from meshgen.emulator.faults import DeviceFault
 from meshgen.emulator.types import Array
 
-# markers for a word without access and for one with several blocks; other values are the block index plus 1
+# entries of the tables: no access to the word, and accesses by several blocks; any other entry is the block index plus
+# 1
 NO_BLOCK, MANY = 0, -1
 
 
@@ -20,22 +21,20 @@ class BlockRaces:
     """Records which block of a launch accesses each word of the ranges that the launch may access."""
 
     def __init__(self, starts: Array, stops: Array, grain: int) -> None:
-        """Start without accesses.
-
-        `starts` and `stops` are the addresses of sorted, disjoint ranges; `grain` is the size of a word.
+        """Create tables without accesses. `starts` and `stops` are the addresses of sorted, disjoint ranges; `grain` is
+        the size of a word in bytes.
         """
         self._starts, self._grain = starts, grain
         first = starts.astype(np.int64) // grain
         words = np.cumsum(-(-stops.astype(np.int64) // grain) - first)
-        # from the index of a word in the address space to its index in the tables below
+        # added to the index of a word in the address space, gives its index in the tables below
         self._shift = np.r_[0, words][:-1] - first
         count = int(words[-1]) if len(words) else 0
         self._readers, self._writers, self._updaters = (np.zeros(count, np.int32) for _ in range(3))
 
     def read(self, addresses: Array, nbytes: int, blocks: Array) -> None:
-        """Record that each of `blocks` reads `nbytes` at its address.
-
-        Raises DeviceFault "race" after a write of another block.
+        """Record that each of `blocks` reads `nbytes` bytes at its address. Raises DeviceFault "race" if another block
+        has written them.
         """
         words, by = self._words(addresses, nbytes, blocks)
         self._refuse(words, by, "reads", self._writers, "writes")
@@ -43,7 +42,7 @@ class BlockRaces:
         _note(self._readers, words, by)
 
     def write(self, addresses: Array, nbytes: int, blocks: Array, changed: Array) -> None:
-        """Check and record writes. `changed` says where the new value differs from memory.
+        """Check and record writes of `nbytes` bytes. `changed` is the mask of the writes that change the memory.
 
         Raises:
             DeviceFault: "race", another block has read or updated a word, or has written another value to it.
@@ -57,14 +56,16 @@ class BlockRaces:
         _note(self._writers, words, by)
 
     def update(self, addresses: Array, nbytes: int, blocks: Array) -> None:
-        """Record atomic operations. Raises DeviceFault "race" if another block has read or written a word."""
+        """Record atomic operations on `nbytes` bytes. Raises DeviceFault "race" if another block has read or written
+        one of the words.
+        """
         words, by = self._words(addresses, nbytes, blocks)
         self._refuse(words, by, "updates", self._readers, "reads")
         self._refuse(words, by, "updates", self._writers, "writes")
         _note(self._updaters, words, by)
 
     def _words(self, addresses: Array, nbytes: int, blocks: Array) -> tuple[Array, Array]:
-        """Return the index of each accessed word, with the block that accesses it plus 1."""
+        """Return the index of each accessed word, and the index of the accessing block plus 1."""
         addresses, blocks = np.broadcast_arrays(addresses, blocks)
         range_index = np.searchsorted(self._starts, addresses.ravel(), side="right") - 1
         words_per_access = max(1, nbytes // self._grain)
@@ -91,7 +92,9 @@ class BlockRaces:
 
 
 def _note(accessors: Array, words: Array, by: Array) -> None:
-    """Record in `accessors` that blocks have accessed words: the block plus 1, or `MANY`."""
+    """Record accesses in the table `accessors`: an entry becomes `by` (block plus 1), or `MANY` if another block has
+    accessed the word.
+    """
     previous = accessors[words]
     updated = np.where((previous == NO_BLOCK) | (previous == by), by, MANY).astype(np.int32)
     accessors[words] = updated

@@ -32,15 +32,15 @@ _S32, _U32, _U64 = np.dtype(np.int32), np.dtype(np.uint32), np.dtype(np.uint64)
 _TO_SHARED = {"async", "bulk", "tensor", "tile", "shared::cta", "shared::cluster", "global", "mbarrier::complete_tx::bytes",
               "L2::cache_hint"}  # fmt: skip
 _TO_GLOBAL = {"async", "bulk", "tensor", "tile", "shared::cta", "global", "bulk_group", "L2::cache_hint"}
-# PTX type of each element type of a tensor map
+# PTX type of each element type of a tensor map, by index
 _KINDS = ("u8", "u16", "u32", "s32", "u64", "s64", "f16", "f32", "f32", "f64", "bf16", "f32", "f32")
-# threads, positions of segments, addresses of elements, which elements are inside, the map
+# threads; positions of the segments; addresses of the elements; mask of the elements inside the tensor; the tensor map
 Box = tuple[Array, Array, Array, Array, TensorMap]
 Boxes = Callable[[Wave, Mask], Iterator[Box]]
 
 
 def bulk(instruction: Instruction) -> Action:
-    """Decode `cp.async.bulk...` and `cp.reduce.async.bulk...`."""
+    """Decode a bulk copy: `cp.async.bulk...` or `cp.reduce.async.bulk...`."""
     words = list(instruction.modifiers)
     operation = ""
     if words[0] == "reduce":
@@ -94,7 +94,7 @@ def _to_shared(instruction: Instruction) -> Action:
 
 
 def _fill(described: TensorMap) -> int:
-    """Return the bits of an element outside the tensor."""
+    """Return the bits with which a copy fills elements outside the tensor."""
     return (1 << 8 * described.item_bytes) - 1 if described.fills_nan else 0
 
 
@@ -121,7 +121,9 @@ def _to_global(instruction: Instruction, operation: str) -> Action:
 
 
 def _reduce(wave: Wave, addresses: Array, values: Array, operation: str, dtype: DType, blocks: Array) -> None:
-    """Combine `values` with the contents of memory. Raises DeviceFault if two tiles update one element in one step."""
+    """Combine `values` with the elements at `addresses` by `operation`. Raises DeviceFault if two tiles update one
+    element in one step.
+    """
     if len(np.unique(addresses)) != len(addresses):
         raise DeviceFault("opcode", "the emulated GPU does not reduce boxes that overlap in one step")
     memory, positions = wave.memory.elements(dtype), wave.memory.update(addresses, dtype.itemsize, blocks)
@@ -133,7 +135,9 @@ def _commit(wave: Wave, mask: Mask) -> None:
 
 
 def _wait(wave: Wave, mask: Mask, left: int) -> None:
-    """Complete bulk stores of the threads until at most `left` commit groups of each have unread sources."""
+    """Complete the oldest bulk stores, until each thread of `mask` has at most `left` commit groups whose source is
+    still being read.
+    """
     state = wave.pending_operations
     is_waiting = wave.lanes(mask).ravel()
     pending: list[BulkStore] = []
@@ -192,7 +196,7 @@ def _map_at(wave: Wave, address: int) -> TensorMap:
 
 
 def _box_elements(described: TensorMap, starts: Array) -> tuple[Array, Array, Array]:
-    """Return the layout of a tile per thread.
+    """Compute the elements of the tile that begins at `starts`, for each thread.
 
     Returns:
         The byte offset of each segment in shared memory. For each element its address, and whether it is inside the
@@ -222,7 +226,7 @@ def _tensormap(instruction: Instruction) -> Action:
 
 
 def _replace(instruction: Instruction, field: str) -> Action:
-    """Decode `tensormap.replace`: write a field of a map in shared memory."""
+    """Decode `tensormap.replace`: write a field of a tensor map in shared memory."""
     if "shared::cta" not in instruction.modifiers:
         raise unknown(instruction)
     address = address_reader(instruction.operands[0], instruction)
@@ -245,7 +249,7 @@ def _replace(instruction: Instruction, field: str) -> Action:
 
 
 def _publish(instruction: Instruction) -> Action:
-    """Decode `tensormap.cp_fenceproxy`: a warp copies a map from shared to global memory."""
+    """Decode `tensormap.cp_fenceproxy`: a warp copies a tensor map from shared to global memory."""
     target, source = (address_reader(operand, instruction) for operand in instruction.operands[:2])
 
     def run(wave: Wave, mask: Mask) -> None:

@@ -15,7 +15,7 @@ from meshgen.emulator.table import readers, writer
 from meshgen.emulator.types import BITS, Array, DType, type_of, unknown
 from meshgen.emulator.wave import CARRY, Action, Mask, Wave
 
-Sum = tuple[Array, Array]  # a result and its carry or borrow
+Sum = tuple[Array, Array]  # a result, and the carry or borrow out of it
 
 
 def with_carry(instruction: Instruction) -> Action:

@@ -36,7 +36,7 @@ COMBINED: dict[str, np.ufunc] = {"and": np.logical_and, "or": np.logical_or, "xo
 
 
 def _setp_comparison(instruction: Instruction, dtype: DType) -> Comparison:
-    """Return the comparison of a `setp` for elements of type `dtype`."""
+    """Return the comparison function of a `setp` instruction for elements of type `dtype`."""
     name, *modifiers = instruction.modifiers
     table = ORDERED | FLOATING if dtype in FLOATS else ORDERED
     if name not in table or not set(modifiers[:-1]) <= {"ftz", *COMBINED}:
@@ -81,13 +81,15 @@ def _setp(instruction: Instruction) -> Action:
 
 
 def _half(value: Array, shift: int, dtype: DType) -> Array:
-    """Return the 16 bits of a register from bit `shift` on, as type `dtype`."""
+    """Return 16 bits of a register, from bit `shift` on, as elements of type `dtype`."""
     return (value >> np.uint32(shift)).astype(np.uint16).view(dtype)
 
 
 @opcode("set")
 def _set(instruction: Instruction) -> Action:
-    """Decode `set`: like `setp`, but the result is a number: 1.0, or an integer with all bits set."""
+    """Decode `set`, which is like `setp`, but writes a number instead of a predicate. True is 1.0, or an integer with
+    all bits set.
+    """
     name, *_, to, dtype = instruction.modifiers
     inner = Instruction("setp", (name, dtype), instruction.operands, None, instruction.text, instruction.source)
     compare = _setp_comparison(inner, type_of(inner))

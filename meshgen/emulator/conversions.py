@@ -45,7 +45,9 @@ def _cvt(instruction: Instruction) -> Action:
 
 
 def conversion(target: DType, source: DType, modifiers: list[str], instruction: Instruction) -> Function:
-    """Return the function that converts values of type `source` to type `target` as `modifiers` say."""
+    """Return the function that converts values of type `source` to type `target`, with the rounding and saturation that
+    `modifiers` select.
+    """
     mode = next((word for word in modifiers if word in MODES), "rn")
     round_to_integer = next((_TO_INTEGER[word] for word in modifiers if word in _TO_INTEGER), None)
     if source in FLOATS and target not in FLOATS:
@@ -64,7 +66,9 @@ def conversion(target: DType, source: DType, modifiers: list[str], instruction: 
 
 
 def _flushing(function: Function, modifiers: list[str], *kinds: DType) -> Function:
-    """Return `function` with subnormal f32 operands and results flushed to zero, if the modifiers have `.ftz`."""
+    """Wrap `function` so that it flushes subnormal f32 operands and results to zero, if the modifiers contain
+    `.ftz`.
+    """
     if "ftz" not in modifiers:
         return function
     source, target = kinds[0], kinds[-1]
@@ -111,7 +115,7 @@ def _from_integer(value: Array, target: DType, mode: str) -> Array:
 
 
 def rounded_up_or_down(value: Array, mode: str) -> Array:
-    """Return 64-bit integers as f64, rounded in the direction of `mode`."""
+    """Convert 64-bit integers to f64, rounded up or down as `mode` selects."""
     near = value.astype(np.float64)
     back = np.array([int(element) for element in near.ravel()], object).reshape(near.shape)
     exact = np.array([int(element) for element in value.ravel()], object).reshape(near.shape)
@@ -142,14 +146,16 @@ def _between_floats(
 
 
 def saturated(value: Array, target: DType) -> Array:
-    """Round to nearest, saturating to the largest finite value of `target`."""
+    """Round to type `target` to nearest, saturating to the largest finite value."""
     top = float(ml_dtypes.finfo(target).max)
     wide = value.astype(np.float32)
     return np.where(np.isnan(wide), np.float32(np.nan), np.clip(wide, -top, top)).astype(target)
 
 
 def _tf32(instruction: Instruction, modifiers: list[str]) -> Action:
-    """Decode a conversion to tf32, f32 with a mantissa of 10 bits: ties go away from zero (`rna`) or to even (`rn`)."""
+    """Decode a conversion to tf32, which is f32 with a mantissa of 10 bits. Ties round away from zero (`rna`) or to
+    even (`rn`).
+    """
     if modifiers not in (["rna"], ["rn"], ["rna", "satfinite"], ["rn", "satfinite"]):
         raise unknown(instruction)
     read, put = (reader(instruction.operands[1], _U32, instruction), writer(instruction.operands[0], _U32, instruction))
@@ -164,9 +170,8 @@ def _tf32(instruction: Instruction, modifiers: list[str]) -> Action:
 
 
 def _to_packed(instruction: Instruction, modifiers: list[str], target_name: str, source_name: str) -> Action:
-    """Decode a conversion of two numbers into one register, from a packed register or two f32.
-
-    The second is the low half.
+    """Decode a conversion of two numbers into one register. The source is a packed register, or two f32 registers, the
+    second of which becomes the low half.
     """
     target = TYPES[PACKED[target_name]]
     out = BITS[2 * target.itemsize]
@@ -191,7 +196,7 @@ def _to_packed(instruction: Instruction, modifiers: list[str], target_name: str,
 
 
 def _halves(instruction: Instruction, source_name: str) -> Callable[[Wave], tuple[Array, Array]]:
-    """Return a function that reads the two numbers to convert as f32, the high one first."""
+    """Return a function that reads the two numbers to convert as f32. The number for the high half comes first."""
     if source_name == "f32":
         high, low = (reader(operand, _F32, instruction) for operand in instruction.operands[1:3])
         return lambda wave: (high(wave), low(wave))

@@ -1,6 +1,6 @@
 """`cp.async`: asynchronous copies from global to shared memory.
 
-The emulator performs a copy as late as possible: when its thread waits for it. Until then no thread may access the
+The emulator performs a copy as late as possible: when its thread waits for it. Until then, no thread may access the
 destination. Matrix units may read copied data without a proxy fence, although the PTX ISA requires one: the pipelines
 of Triton and CUTLASS do the same.
 """
@@ -27,7 +27,7 @@ def _begin(wave: Wave, copy: Copy) -> None:
 
 
 def _wait(wave: Wave, threads: Array, left: int) -> None:
-    """Complete copies of `threads` (a mask of all threads) until at most `left` commit groups of each are pending."""
+    """Complete the oldest copies, until each thread of the mask `threads` has at most `left` pending commit groups."""
     state = wave.pending_operations
     pending: list[Copy] = []
     for copy in state.copies:
@@ -44,7 +44,7 @@ def _wait(wave: Wave, threads: Array, left: int) -> None:
 
 
 def _complete(wave: Wave, copy: Copy) -> None:
-    """Copy the bytes to shared memory."""
+    """Perform a copy: write the bytes to shared memory."""
     values = np.zeros(len(copy.positions), WORDS[copy.size])
     has_data = copy.real > 0
     blocks = wave.numbers[copy.threads[has_data] // wave.threads]
@@ -56,7 +56,7 @@ def _complete(wave: Wave, copy: Copy) -> None:
 
 
 def copy_async(instruction: Instruction) -> Action:
-    """Decode `cp.async.cg.shared.global [%r1], [%rd1], 16, %r2;`."""
+    """Decode a copy such as `cp.async.cg.shared.global [%r1], [%rd1], 16, %r2;`."""
     modifiers = set(instruction.modifiers[1:])
     if not modifiers <= _HINTS | {"shared", "shared::cta", "global"} or "global" not in modifiers:
         raise unknown(instruction)
@@ -90,7 +90,7 @@ def copy_async(instruction: Instruction) -> Action:
 
 
 def commit_group(wave: Wave, mask: Mask) -> None:
-    """Commit the pending copies of the threads as a group (`cp.async.commit_group`)."""
+    """Commit the uncommitted copies of each thread as a group (`cp.async.commit_group`)."""
     wave.pending_operations.copy_groups[wave.lanes(mask).ravel()] += 1
 
 

@@ -28,12 +28,14 @@ class Step:
     """A decoded instruction.
 
     Attributes:
-        guard: reads the predicate under which the instruction runs.
+        guard: function that reads the predicate under which the instruction runs.
         reads: names of the registers that the instruction reads.
-        targets: instruction indices of the branch targets. If there are several, `index` selects one.
+        targets: instruction indices of the branch targets. If there are several, `index` reads the index of the target
+            to take.
         ends: whether the instruction ends the thread.
         barrier: the barrier operation, if the instruction is one.
-        waits: register that receives whether the wait of each thread is over; empty for instructions that do not wait.
+        waits: name of the register that receives for each thread whether its wait is over; empty for instructions that
+            do not wait.
         asynchronous: whether the instruction itself handles registers that asynchronous operations are still writing.
     """
 
@@ -66,7 +68,7 @@ def _decoded_step(instruction: Instruction, entry: Entry) -> Step:
         ValueError,
         AssertionError,
         AttributeError,
-    ):  # an operand is missing or has the wrong form
+    ):  # raised if an operand is missing or has the wrong form
         raise unknown(instruction).located(entry.name, instruction.source, instruction.text) from None
 
 
@@ -117,8 +119,9 @@ class Execution:
 
     Attributes:
         limit: number of instructions that the wave may issue.
-        ready: threads that can run, by the index of their next instruction.
-        asleep: threads that wait for an asynchronous operation, by the index of the waiting instruction.
+        ready: masks of the threads that can run, by the index of their next instruction.
+        asleep: masks of the threads that wait for an asynchronous operation, by the index of the instruction at which
+            they wait.
     """
 
     wave: Wave
@@ -132,7 +135,7 @@ class Execution:
         self.barriers = Barriers(self.wave)
 
     def run(self) -> None:
-        """Run all threads until they end. A DeviceFault that an instruction raises gets its location in the source."""
+        """Run all threads until they end. A DeviceFault gets the source location of the instruction that raised it."""
         try:
             while self.ready or self._wake():
                 start = min(self.ready)
@@ -190,11 +193,13 @@ class Execution:
                 return -1
 
     def _reads_pending_register(self, step: Step, mask: Mask) -> bool:
-        """Whether the threads read a register that a matrix operation of their warp groups has not written yet."""
+        """Whether the threads of `mask` read a register that is still a pending result of a matrix operation."""
         return self.wave.pending.has(step.reads, self.wave.warp_groups_of(mask))
 
     def _guarded(self, predicate: Array, mask: Mask) -> Mask:
-        """Return the threads of `mask` for which the predicate holds, or `mask` itself if it holds for all of them."""
+        """Return the threads of `mask` for which the predicate is true. If it is true for all, this is the object
+        `mask` itself.
+        """
         if predicate.all():
             return mask
         if mask is None:
@@ -236,14 +241,16 @@ class Execution:
         self.ready[index] = mask
 
     def _whole(self, mask: Array) -> Mask:
-        """Return `wave.alive` in place of an equal mask: operations on all live threads are faster."""
+        """Return `wave.alive` if `mask` is equal to it, else `mask`. Operations on the object `wave.alive` are
+        faster.
+        """
         alive = self.wave.alive
         if alive is None:
             return None if mask.all() else mask
         return alive if np.array_equal(self._lanes(mask), self._lanes(alive)) else mask
 
     def _end(self, mask: Mask) -> None:
-        """End the threads of `mask` and release the barriers that waited only for them."""
+        """End the threads of `mask`, and release threads at barriers that waited only for the ended threads."""
         alive = self._lanes(None) & ~self._lanes(mask)
         self.wave.alive = alive
         for index, threads in list(self.ready.items()):
@@ -252,9 +259,8 @@ class Execution:
             self._put(target, lanes)
 
     def _awaited(self, step: Step, index: int, active: Mask, mask: Mask) -> bool:
-        """Whether the waits of all active threads are over.
-
-        Otherwise the group is split and the waiting threads sleep.
+        """Return whether the waits of all active threads are over. If not, the group is split, and the threads that
+        still wait sleep.
         """
         lanes = self._lanes(active)
         waiting = lanes & ~self.wave.registers[step.waits]
@@ -266,7 +272,7 @@ class Execution:
         return False
 
     def _deadlock(self) -> str:
-        """Return a message that says which threads are deadlocked and what their mbarriers lack."""
+        """Return a message about deadlocked threads: where they wait, and what the mbarriers there lack."""
         lanes = self.asleep[self.at]
         block = int(np.argmax(lanes.any(1)))
         missing = [

@@ -1,4 +1,4 @@
-"""Faults of emulated GPUs: operations that are errors, undefined or silently wrong on a GPU."""
+"""Faults of emulated GPUs: operations that a GPU rejects, that are undefined, or that silently give wrong results."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
 class DeviceFault(RuntimeFailure):
-    """A fault of a kernel or of another operation on an emulated device, MG0608.
+    """A fault of a kernel or of another operation on an emulated device (diagnostic MG0608).
 
     Attributes:
         kind: one of `KINDS`.
-        reason: what happened, with the numbers.
+        reason: message about the fault, with the numbers.
         source: file and line in the Triton source, from `.loc`; None if the PTX has no location.
         kernel: name of the kernel; empty outside of a launch.
         instruction: text of the PTX instruction.

@@ -1,6 +1,7 @@
 """`fence`, and the instructions whose name begins with `cp.async`.
 
-Writes are visible to all threads at once in the emulator, so only the proxy fence for asynchronous units has an effect.
+Writes are visible to all threads at once in the emulator, so only the proxy fence for asynchronous units has an effect
+here.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def _fence(instruction: Instruction) -> Action:
 
 
 def _fence_async(wave: Wave, mask: Mask) -> None:
-    """Record that asynchronous units see the earlier writes of the warps (`fence.proxy.async`)."""
+    """Record that asynchronous units see the earlier writes of the threads in `mask` (`fence.proxy.async`)."""
     if wave.shared.races:
         wave.shared.races.fence(wave.warps_of(wave.lanes(mask)))
 

@@ -12,7 +12,8 @@ from meshgen.emulator.memory import BASE, Memory
 from meshgen.emulator.types import Array, DType
 
 Range = tuple[int, int, bool]  # first address, bytes, whether it is writable
-Touch = Callable[[Array, int, bool], None]  # addresses, bytes at each, whether it is a write
+# callback with the addresses, the bytes at each address, and whether the access is a write
+Touch = Callable[[Array, int, bool], None]
 WORDS: dict[int, DType] = {n: np.dtype(f"u{n}") for n in (1, 2, 4, 8)} | {
     16: np.dtype(np.complex128)
 }  # access size -> dtype of a word; bits are moved unchanged
@@ -21,8 +22,7 @@ WORDS: dict[int, DType] = {n: np.dtype(f"u{n}") for n in (1, 2, 4, 8)} | {
 class GlobalMemory:
     """Checked access to the memory of a device, restricted to the operands of the launch or to all allocations.
 
-    The argument `blocks` of each access has the index of the block that makes it. It broadcasts to the addresses, or
-    they to it.
+    The argument `blocks` of each access has the index of the block that makes it. It broadcasts against the addresses.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class GlobalMemory:
         self._races = BlockRaces(*self._readable, races_by) if races_by else None
 
     def load(self, addresses: Array, size: int, blocks: Array) -> Array:
-        """Return `size` bytes at each address as words `WORDS[size]`.
+        """Return `size` bytes at each address, as elements of the word type `WORDS[size]`.
 
         Raises DeviceFault "address", "alignment" or "race".
         """
@@ -53,9 +53,8 @@ class GlobalMemory:
         return self._memory.elements(WORDS[size])[positions]
 
     def store(self, addresses: Array, values: Array, blocks: Array) -> None:
-        """Write `values`, which have a type of `WORDS`.
-
-        If several go to one address, the last one remains. Raises like `load`.
+        """Write `values`, whose dtype is a word type of `WORDS`. If several threads write to one address, the last
+        value remains. Raises like `load`.
         """
         size = values.dtype.itemsize
         positions, elements = self.positions(addresses, size, size, write=True), self._memory.elements(values.dtype)
@@ -66,7 +65,9 @@ class GlobalMemory:
             raise DeviceFault("race", "threads write different values to one place of global memory at once")
 
     def update(self, addresses: Array, size: int, blocks: Array) -> Array:
-        """Return the indices of an atomic operation among `elements` of `size` bytes. Raises like `load`."""
+        """Check an atomic operation. Returns the indices of the accessed elements in `elements` for a dtype of `size`
+        bytes. Raises like `load`.
+        """
         positions = self.positions(addresses, size, size, write=True)
         if self._races:
             self._races.update(addresses, size, blocks)
@@ -112,7 +113,9 @@ class GlobalMemory:
             raise DeviceFault("address", f"{counts} {nbytes} bytes at {first:#x}, {self._around(first, nbytes, write)}")
 
     def _around(self, address: int, nbytes: int, write: bool) -> str:
-        """Return the part of a message that describes a refused address by the nearest range."""
+        """Return the part of an error message that describes an invalid address relative to the nearest accessible
+        range.
+        """
         if write and self._inside(self._readable, address, nbytes):
             label = self._memory.label_of(address)
             return "which is only read" if not label else f"in '{label}', which is only read"
@@ -129,7 +132,7 @@ class GlobalMemory:
 
 
 def _differ(stored: Array, values: Array) -> Array:
-    """Return where the bits of two arrays differ."""
+    """Return a mask of the elements whose bits differ between two arrays."""
     dtype = np.dtype(f"V{values.dtype.itemsize}")
     return np.ascontiguousarray(stored).view(dtype) != np.ascontiguousarray(values).view(dtype)
 

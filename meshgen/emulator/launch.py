@@ -1,4 +1,6 @@
-"""Launch of a kernel on the emulated GPU. Blocks run in waves whose size NumPy handles efficiently."""
+"""Launch of a kernel on the emulated GPU. Blocks run in waves (groups of blocks that run at once), whose size NumPy
+handles efficiently.
+"""
 
 from __future__ import annotations
 
@@ -24,14 +26,17 @@ from meshgen.emulator.wave import WARP, Wave, initial_registers
 from meshgen.errors import Diagnostic, UsageError
 from meshgen.names import whole_number
 
-# Threads of a wave. Chosen so that their registers fit the cache of a core (measured on the demo kernels).
+# Number of threads in a wave. Chosen so that the registers of a wave fit into the cache of a core (measured on the demo
+# kernels).
 LANES = 1 << 14
-MOST_THREADS = 1024  # threads of a block, on every architecture (CUDA C++ guide, "Technical Specifications")
+MOST_THREADS = 1024  # maximum threads per block, on every architecture (CUDA C++ guide, "Technical Specifications")
 MOST_SHARED = (
     227 * 1024
-)  # bytes of a block on sm_90, the largest limit of all architectures (CUDA C++ guide, "Technical Specifications")
-MOST_LOCAL = 512 * 1024  # bytes of a thread, on every architecture (CUDA C++ guide, "Technical Specifications")
-# Default limit on the instructions of a wave. Chosen: beyond it the kernel is assumed to be in an endless loop.
+)  # maximum bytes of shared memory per block: the limit of sm_90, the largest of all architectures (CUDA C++ guide, "Technical Specifications")
+# maximum bytes of local memory per thread, on every architecture (CUDA C++ guide, "Technical Specifications")
+MOST_LOCAL = 512 * 1024
+# Default limit on the number of instructions that a wave issues. Chosen: beyond it, the kernel is assumed to be in an
+# endless loop.
 ISSUES = 20_000_000
 INSTRUCTION_LIMIT = "MESHGEN_INSTRUCTION_LIMIT"  # environment variable that overrides the limit `ISSUES`
 
@@ -83,7 +88,8 @@ def launch(entry: Entry, grid: Shape, block: Shape, shared_bytes: int, parameter
         shared_bytes: dynamic shared memory of a block.
         parameters: the parameter block; each parameter is at its offset.
     Raises:
-        DeviceFault: MG0608, the kernel does something that is an error, undefined or silently wrong on a GPU.
+        DeviceFault: MG0608, the kernel performs an operation that a GPU rejects, that is undefined, or that silently
+            gives wrong results.
     """
     _check_shape(entry, grid, block, parameters)
     _check_memory(entry, shared_bytes)
@@ -141,7 +147,7 @@ def _check_shape(entry: Entry, grid: Shape, block: Shape, parameters: bytes) -> 
 
 
 def _check_memory(entry: Entry, shared_bytes: int) -> None:
-    """Raise DeviceFault if a block or a thread needs more memory than any GPU has."""
+    """Raise DeviceFault if a block or a thread needs more shared or local memory than any GPU has."""
     shared, local = entry.shared_bytes + shared_bytes, _local_bytes(entry)
     if shared > MOST_SHARED:
         reason = f"a block needs {shared} bytes, but has {MOST_SHARED} at most"
@@ -154,7 +160,7 @@ def _check_memory(entry: Entry, shared_bytes: int) -> None:
 
 def _wave(entry: Entry, grid: Shape, block: Shape, numbers: Array, shared_bytes: int, parameters: bytes,
           memory: GlobalMemory, checks: Checks, variable_addresses: dict[str, int]) -> Wave:  # fmt: skip
-    """Return the state of the blocks `numbers` before their first instruction."""
+    """Return a wave with the blocks `numbers`, in the state before the first instruction."""
     nbytes = entry.shared_bytes + shared_bytes
     warps = math.prod(block) // WARP
     shared = SharedMemory(len(numbers), warps, nbytes, _grain(entry, "shared"), races=checks.races)

@@ -1,7 +1,7 @@
 """Loads, stores and atomic operations in global, shared and local memory, and loads of parameters.
 
-Cache hints are ignored. All threads act in one step. If several threads store to one address, the value of the last
-thread remains. Atomic operations take effect in the order of the thread indices.
+Cache hints are ignored. All threads access memory in one step. If several threads store to one address, the value of
+the last thread remains. Atomic operations take effect in the order of the thread indices.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _VECTORS = {"v2": 2, "v4": 4, "v8": 8}
 
 
 def _space(instruction: Instruction, *allowed: str) -> str:
-    """Return the state space of an access, or `generic` if none is specified.
+    """Return the state space of an access, or `generic` if the instruction specifies none.
 
     Raises DeviceFault for an unsupported modifier.
     """
@@ -83,8 +83,8 @@ def _vector_parts(raw: Array, dtype: DType) -> Array:
 def _load_parameter(instruction: Instruction, dtype: DType, puts: list[Callable[[Wave, Array, Mask], None]]) -> Action:
     """Decode `ld.param`.
 
-    An address in 64 bits is generic. One in 32 bits (`mov.b32 %r1, x_param_0`) counts from the start of the parameter
-    block.
+    A 64-bit address is generic. A 32-bit address (`mov.b32 %r1, x_param_0`) is an offset from the start of the
+    parameter block.
     """
     address = address_reader(instruction.operands[1], instruction)
     size = dtype.itemsize * len(puts)
@@ -194,7 +194,7 @@ def _atom(instruction: Instruction) -> Action:
 def _serialize_atomics(
     wave: Wave, space: Space, addresses: Array, lanes: Array, operation: str, values: list[Array]
 ) -> Array:
-    """Apply an atomic operation of several threads and return the old value of each.
+    """Apply an atomic operation of several threads, and return the value that each thread found in memory.
 
     Each round handles one thread per address, in the order of the threads.
     """

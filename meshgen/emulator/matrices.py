@@ -1,8 +1,7 @@
 """Matrices that are distributed over the threads of a warp: `ldmatrix`, `stmatrix`, `mma.sync`.
 
-The emulator computes products exactly, adds them to the accumulator in f64 and rounds once to the accumulator type. A
-GPU adds in blocks and truncates after a few extra bits, so the last bits of results differ. The 13 low bits of tf32
-operands are ignored.
+The emulator multiplies exactly, accumulates in f64, and rounds once to the accumulator type. A GPU adds in blocks and
+truncates after a few extra bits, so the last bits of results differ. The 13 low bits of tf32 operands are ignored.
 Source: PTX ISA 8.7, "Warp-Level Matrix Instructions", with the layouts of fragments.
 """
 
@@ -23,7 +22,7 @@ from meshgen.emulator.wave import WARP, Action, Mask, Wave
 
 _U32 = np.dtype(np.uint32)
 _LANE = np.arange(WARP)
-# of each thread: the index of its group of four threads, and its index within the group
+# group index (of four threads) of each thread in a warp, and its index in that group
 GROUP, INSIDE = _LANE >> 2, _LANE & 3
 _COUNTS = {"x1": 1, "x2": 2, "x4": 4}
 _SHAPE = re.compile(r"m(\d+)n(\d+)k(\d+)")
@@ -32,8 +31,8 @@ _SHAPE = re.compile(r"m(\d+)n(\d+)k(\d+)")
 class Warps(NamedTuple):
     """Complete warps that execute an instruction.
 
-    `blocks` and `warps` have the block and the warp index of each, in ascending order. `all` is set if these are all
-    warps of the wave.
+    `blocks` and `warps` have the block index and the warp index of each warp, in ascending order. `all` is true if
+    these are all warps of the wave.
     """
 
     blocks: Array
@@ -42,7 +41,9 @@ class Warps(NamedTuple):
 
 
 def whole_warps(wave: Wave, mask: Mask) -> Warps:
-    """Return the warps whose threads are in `mask`. Raises DeviceFault "barrier" if only some threads of a warp are."""
+    """Return the warps whose threads are all in `mask`. Raises DeviceFault "barrier" if only some threads of a warp are
+    in `mask`.
+    """
     if mask is None and wave.alive is None:
         index = np.arange(wave.blocks * wave.warps)
         return Warps(index // wave.warps, index % wave.warps, True)
@@ -55,13 +56,13 @@ def whole_warps(wave: Wave, mask: Mask) -> Warps:
 
 
 def of_warps(wave: Wave, value: Array, chosen: Warps) -> Array:
-    """Return the value of the threads of the chosen warps, as [warps, 32]."""
+    """Return the elements of `value` for the threads of the chosen warps, as [warps, 32]."""
     by_warp = wave.full(value).reshape(wave.blocks, wave.warps, WARP)
     return by_warp.reshape(-1, WARP) if chosen.all else by_warp[chosen.blocks, chosen.warps]
 
 
 def to_threads(wave: Wave, value: Array, chosen: Warps) -> Array:
-    """Spread values [warps, 32] of the chosen warps to [blocks, threads]; the other threads get zeros."""
+    """Scatter values [warps, 32] of the chosen warps to [blocks, threads]. All other threads get zeros."""
     if chosen.all:
         return value.reshape(wave.shape)
     by_warp = np.zeros((wave.blocks, wave.warps, WARP), value.dtype)
@@ -129,9 +130,8 @@ Layout = tuple[Array, Array]  # row and column of each element that a thread hol
 
 
 def layout_a(height: int, width: int, packed: int) -> Layout:
-    """Return the layout of the left operand.
-
-    Registers alternate between the upper and lower 8 rows, then advance along k.
+    """Return the layout of the left operand a. Registers first alternate between the upper and the lower 8 rows, then
+    advance along k.
     """
     halves = height // 8
     registers = np.arange(height * width // WARP // packed)[:, None]
@@ -142,7 +142,7 @@ def layout_a(height: int, width: int, packed: int) -> Layout:
 
 
 def layout_b(depth: int, packed: int) -> Layout:
-    """Return the layout of the right operand, which has 8 columns: registers advance along k."""
+    """Return the layout of the right operand b, which has 8 columns. Registers advance along k."""
     registers = np.arange(8 * depth // WARP // packed)[:, None]
     rows = INSIDE[:, None, None] * packed + np.arange(packed) + registers * 4 * packed
     return rows.reshape(WARP, -1), np.broadcast_to(GROUP[:, None], (WARP, rows[0].size))
@@ -157,7 +157,9 @@ def gathering(layout: Layout, shape: tuple[int, int]) -> Array:
 
 
 class Product(NamedTuple):
-    """A decoded `mma`: shape (m, n, k), types, and the gather indices of its operands a and b."""
+    """A decoded `mma` instruction: shape (m, n, k), types, and the indices that gather operands a and b from
+    registers.
+    """
 
     shape: tuple[int, int, int]
     kinds: tuple[str, str, str, str]  # types of d, a, b, c
@@ -309,7 +311,7 @@ class Accumulators:
 
     def _put(self, wave: Wave, sums: Array, chosen: Warps, mask: Mask) -> None:
         rows = sums.reshape(-1).view(self._held).reshape(len(self._puts), -1, WARP)
-        if not self._is_plain:  # Some results are discarded (`_`) or have wider registers.
+        if not self._is_plain:  # this path also handles discarded results (`_`) and wider registers
             for put, row in zip(self._puts, rows, strict=True):
                 put(wave, to_threads(wave, row, chosen), mask)
             return
@@ -330,7 +332,7 @@ class Accumulators:
         wave.sums[self._targets[0]] = parts, joined
 
     def _joined_array(self, wave: Wave, names: Sequence[str]) -> Array | None:
-        """Return registers as one array [registers, blocks, warps, 32].
+        """Return the registers `names` as the array [registers, blocks, warps, 32] of which they are views.
 
         Returns:
             None if the registers were modified since a matrix operation wrote them.

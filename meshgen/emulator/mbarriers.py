@@ -18,7 +18,7 @@ from meshgen.emulator.table import Reader, address_reader, opcode, reader, write
 from meshgen.emulator.types import Array, unknown
 from meshgen.emulator.wave import WARP, Action, Mask, Wave
 
-NBYTES = 8  # bytes of an mbarrier (PTX ISA 8.7, "mbarrier")
+NBYTES = 8  # size of an mbarrier in bytes (PTX ISA 8.7, "mbarrier")
 _U32, _BOOL = np.dtype(np.uint32), np.dtype(np.bool_)
 _WORDS = {"shared", "shared::cta", "b64", "release", "acquire", "relaxed", "cta"}
 
@@ -43,7 +43,7 @@ def _mbarrier(instruction: Instruction) -> Action:
 
 
 def _by_address(wave: Wave, addresses: Array, lanes: Array) -> Iterator[tuple[int, Array]]:
-    """Yield each address that the threads use, with those threads.
+    """Yield each address in `addresses` with the mask of the threads that use it.
 
     Raises DeviceFault for an address that cannot hold an mbarrier.
     """
@@ -95,11 +95,13 @@ def _inval(instruction: Instruction) -> Action:
 
 
 def _arrive(instruction: Instruction) -> Action:
-    """Decode `mbarrier.arrive _, [a], 2`, `mbarrier.arrive.expect_tx _, [a], bytes` or `mbarrier.expect_tx [a], bytes`."""
+    """Decode an arrival: `mbarrier.arrive _, [a], 2`, `mbarrier.arrive.expect_tx _, [a], bytes` or `mbarrier.expect_tx
+    [a], bytes`.
+    """
     operands = list(instruction.operands)
     arrives = instruction.modifiers[0] == "arrive"
     if arrives and not isinstance(operands.pop(0), Sink):
-        raise unknown(instruction)  # phase tokens are unsupported: waits name a phase by its parity
+        raise unknown(instruction)  # phase tokens are unsupported: a wait identifies a phase by its parity
     expects = "expect_tx" in instruction.modifiers
     address = address_reader(operands[0], instruction)
     amount: Reader | None = reader(operands[1], _U32, instruction) if len(operands) > 1 else None
@@ -117,7 +119,7 @@ def _arrive(instruction: Instruction) -> Action:
 
 
 def _count_arrivals(wave: Wave, state: Mbarrier, lanes: Array, arrivals: Array) -> None:
-    """Record the arrivals and complete the phase if nothing is missing."""
+    """Record the arrivals of the threads `lanes`, and complete each phase that misses neither arrivals nor bytes."""
     state.missing -= arrivals
     if (state.missing < 0).any():
         raise DeviceFault("barrier", "more threads arrive at an mbarrier than its phase expects")

@@ -1,6 +1,6 @@
 """Device memory: allocations in one range of addresses, with guard bands between them.
 
-An address is an opaque 64-bit number, never a pointer of the host, so code that confuses the two fails.
+Addresses are opaque 64-bit numbers and never host pointers, so code that confuses device and host addresses fails.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from meshgen.emulator.faults import DeviceFault
 
 Array = np.ndarray[Any, Any]
 BASE = GLOBAL  # the first address; it needs more than 32 bits, like the addresses of a real GPU
-ALIGNMENT = 512  # bytes; alignment of every allocation, as `cuMemAlloc` returns them
+ALIGNMENT = 512  # alignment of every allocation in bytes, as `cuMemAlloc` guarantees
 # bytes before and after each allocation. Chosen: at least one aligned unit, so that small overruns hit no other
 # allocation
 GUARD = 512
-POISON = 0xFF  # value of uninitialized bytes: NaN in any float type
-CAPACITY = 80 << 30  # bytes: default capacity, as of an H100
+POISON = 0xFF  # value of uninitialized bytes; as a float of any type it is NaN
+CAPACITY = 80 << 30  # default capacity in bytes, as of an H100
 
 
 class Memory:
@@ -65,7 +65,7 @@ class Memory:
         """Find the first gap between live allocations that is large enough.
 
         Returns:
-            The index of the new allocation among the live ones, and its address.
+            The index of the new allocation in the sorted list of live allocations, and its address.
         """
         stop = BASE
         for index, start in enumerate([*self._starts, BASE + len(self._data)]):
@@ -76,7 +76,9 @@ class Memory:
         raise MemoryError(f"no range of {nbytes} bytes is free")
 
     def free(self, address: int) -> None:
-        """End an allocation and poison its bytes. Raises DeviceFault unless a live allocation begins at `address`."""
+        """End an allocation, and overwrite its bytes with `POISON`. Raises DeviceFault unless a live allocation begins
+        at `address`.
+        """
         index = bisect.bisect_left(self._starts, address)
         if index == len(self._starts) or self._starts[index] != address:
             raise DeviceFault("address", f"no live allocation begins at {address:#x}")
@@ -128,7 +130,9 @@ def _aligned(address: int) -> int:
 
 
 def _reserved(nbytes: int) -> Array:
-    """Reserve bytes of address space that get memory when they are touched; fewer bytes if the system refuses so many."""
+    """Reserve `nbytes` of address space, which get memory when they are touched. Reserves less if the system refuses
+    the size.
+    """
     while True:
         try:
             if no_reserve := getattr(mmap, "MAP_NORESERVE", 0):

@@ -11,7 +11,7 @@ from meshgen.emulator.program import Address, Immediate, Negated, Operand, Pair,
 _INTEGER = re.compile(r"-?(0[xX][0-9a-fA-F]+|\d+)U?")
 _FLOAT = re.compile(r"0[fF]([0-9a-fA-F]{8})|0[dD]([0-9a-fA-F]{16})")
 _OFFSET = re.compile(r"^(.*?)\s*\+\s*(-?(?:0[xX][0-9a-fA-F]+|\d+))$")
-_PART = re.compile(r"(?:\{[^}]*\}|\[[^\]]*\]|[^,{}\[\]])+")  # one operand; `[%rd1, {%r1, %r2}]` is a single one
+_PART = re.compile(r"(?:\{[^}]*\}|\[[^\]]*\]|[^,{}\[\]])+")  # matches one operand; `[%rd1, {%r1, %r2}]` is one operand
 
 # resolves a name in the current scope: a register, a renamed label, or None
 Names = Callable[[str], Register | str | None]
@@ -31,7 +31,7 @@ def split_operands(text: str) -> list[str]:
 
 def operand_of(text: str, names: Names, instruction: str) -> Operand:
     """Parse one operand. Raises DeviceFault "opcode" if `text` is not an operand."""
-    register = names(text)  # The fast path: most operands are registers.
+    register = names(text)  # fast path: most operands are registers
     if isinstance(register, Register):
         return register
     if text.startswith("{"):

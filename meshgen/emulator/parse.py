@@ -1,7 +1,7 @@
 """Parser of the PTX that LLVM and Triton emit: entry points, and device functions, which it inlines.
 
-Registers and labels that are declared inside `{ ... }` are local to it, so they are renamed with the index of the
-scope.
+Registers and labels that are declared inside `{ ... }` are local to this scope, so they are renamed with the index of
+the scope.
 Source: PTX ISA 8.7, chapters "Syntax", "State Spaces, Types, and Variables", "Directives".
 """
 
@@ -58,7 +58,7 @@ _REGISTERS = re.compile(r"\.reg\s+\.(\w+)\s+(.*)$", re.S)
 Place = tuple[int, int, int]  # file, line, column
 
 
-@functools.lru_cache(maxsize=256)  # devices of one machine load the same modules
+@functools.lru_cache(maxsize=256)  # cached, because the devices of one machine load the same modules
 def parse(text: str) -> Program:
     """Parse a PTX program. Raises DeviceFault "opcode" for unsupported or malformed PTX."""
     files = {int(number): name for number, name in _FILE.findall(text)}
@@ -147,7 +147,7 @@ class _EntryReader:
     Attributes:
         numbers: indices of the open scopes; `opened` counts all scopes so far.
         ends: return labels of the calls that are being inlined.
-        inlined: source location of inlined code -> location of its call.
+        inlined: source location of inlined code -> source location of the call.
     """
 
     files: dict[int, str]
@@ -182,7 +182,9 @@ class _EntryReader:
             raise DeviceFault("opcode", f"cannot read {rest[:60]!r}")
 
     def open(self, body: str, position: int) -> None:
-        """Open a scope at `position` of `body`. Its labels are registered first, because jumps may precede them."""
+        """Open the scope that starts at `position` of `body`. The labels of the scope are registered first, because
+        jumps may precede them.
+        """
         self.opened += 1
         self.numbers.append(self.opened)
         inside = body[position : body.find("}", position)]
@@ -206,7 +208,9 @@ class _EntryReader:
         return None
 
     def locate(self, text: str) -> None:
-        """Set `source` from a `.loc`. For inlined code it is the location of the outermost call in the kernel."""
+        """Set `source` from a `.loc` directive. For inlined code, use the location of the outermost call in the
+        kernel.
+        """
         match = _LOC.match(text)
         if match is None:
             return
@@ -243,7 +247,7 @@ class _EntryReader:
             self.instruction(text)
 
     def declare(self, type_name: str, names: str) -> None:
-        """Declare registers: `.reg .b32 %r<9>, %x`."""
+        """Declare registers, as in `.reg .b32 %r<9>, %x`."""
         width = 0 if type_name == "pred" else int(type_name[1:]) // 8
         for name in map(str.strip, names.split(",")):
             range_match = re.fullmatch(r"(%?[\w$]+)<(\d+)>", name)

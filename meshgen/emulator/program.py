@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from meshgen.errors import Location
 
-PREDICATE = 0  # width of predicate registers
+PREDICATE = 0  # `Register.width` of predicate registers
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Immediate:
 
 @dataclass(frozen=True)
 class Symbol:
-    """The address of a variable or parameter, or a label, plus an offset in bytes."""
+    """A symbol operand: a label, or the address of a variable or parameter plus an offset in bytes."""
 
     name: str
     offset: int = 0
@@ -69,7 +69,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class Vector:
-    """A vector of operands such as `{%r1, %r2}`."""
+    """A vector operand such as `{%r1, %r2}`."""
 
     parts: tuple[Operand, ...]
 
@@ -148,7 +148,7 @@ class Variable:
 
 
 def layout(variables: Iterable[Variable], space: str) -> tuple[dict[str, int], int]:
-    """Return the offset of each variable of `space` and the total size, in bytes.
+    """Return the offset of each variable of state space `space`, and the total size, in bytes.
 
     Variables of size 0 (dynamic shared memory) come last.
     """

@@ -1,9 +1,9 @@
 """Race detection in shared memory, with a vector clock per warp.
 
-Entry w of a warp's clock is the last step of warp w that happens before the warp's current step. A barrier joins the
-clocks of all warps that meet there. An access races with an earlier access of another warp that is not ordered before
-it. Most accesses have 16 bytes: the first word of such a segment represents all its words until a narrower access
-splits it.
+Each warp counts its steps between synchronizations. Entry w of a warp's clock is the last step of warp w that happens
+before the current step of the clock's warp. A barrier sets the clocks of all warps that synchronize there to their
+element-wise maximum. An access races with an earlier access of another warp that is not ordered before it. Most
+accesses have 16 bytes: the first word of such a segment represents all its words until a narrower access splits it.
 Source: Flanagan and Freund, FastTrack, PLDI 2009, with warps as threads: the lanes of a warp run in lockstep here.
 """
 
@@ -20,16 +20,17 @@ class Races:
     """Records the accesses to the shared memory of all blocks of a wave. Positions count bytes through all blocks."""
 
     def __init__(self, blocks: int, warps: int, stride: int, grain: int) -> None:
-        """Start without accesses.
+        """Create a detector without accesses.
 
         `stride` is the size of a block in bytes; `grain` is the size of a word, the smallest access.
         """
         self._warps, self._words, self._grain = warps, stride // grain, grain
-        self._of_segment = WIDEST // grain  # words of a segment
+        self._of_segment = WIDEST // grain  # number of words in a segment
         words = blocks * self._words
         self.clocks = np.zeros((blocks, warps, warps), np.int32)
         self.clocks[:, np.arange(warps), np.arange(warps)] = 1
-        self._is_split = np.zeros(words // self._of_segment, np.bool_)  # segments that were accessed by words
+        # mask of the segments that were accessed by words
+        self._is_split = np.zeros(words // self._of_segment, np.bool_)
         self._writer = np.full(words, -1, np.int16)
         self._written = np.zeros(words, np.int32)
         self._read = np.zeros((words, warps), np.int32)
@@ -49,11 +50,13 @@ class Races:
         self._read[words, by] = self.clocks[block, by, by]
 
     def may_write(self, positions: Array, size: int, warps: Array) -> None:
-        """Raise DeviceFault "race" if a write now would be a race; the write is not recorded."""
+        """Raise DeviceFault "race" if a write by `warps` would be a race now. The write is not recorded."""
         self._refuse_write(*self._accesses(positions, size, warps))
 
     def write(self, positions: Array, size: int, warps: Array, *, generic: bool = True) -> None:
-        """Record that `warps` write. Asynchronous units may read `generic` writes only after a proxy fence."""
+        """Record that `warps` write `size` bytes at each position. Asynchronous units may read `generic` writes only
+        after a proxy fence.
+        """
         words, block, by = self._accesses(positions, size, warps)
         self._refuse_write(words, block, by)
         self._writer[words] = by
@@ -86,7 +89,7 @@ class Races:
         return words, words // self._words, warps
 
     def _split(self, segments: Array) -> None:
-        """Track the words of the segments one by one from now on."""
+        """Track each word of the segments separately from now on."""
         new = segments[~self._is_split[segments]]
         if not new.size:
             return
@@ -115,12 +118,16 @@ class Races:
         self._unfenced[words[is_fenced]] = False
 
     def meet(self, warps: Array) -> None:
-        """Record that `warps` [blocks, warps] of each block meet at a barrier: their clocks are joined."""
+        """Record that `warps` [blocks, warps] synchronize at a barrier. The clocks of the warps in a block become their
+        maximum.
+        """
         joined_clocks = np.where(warps[:, :, None], self.clocks, 0).max(1)
         self.learn(warps, joined_clocks)
 
     def learn(self, warps: Array, known: Array) -> None:
-        """Join the clocks `known` [blocks, warps] into those of `warps` [blocks, warps], which then begin a new step."""
+        """Raise the clocks of `warps` [blocks, warps] to at least the clocks `known` [blocks, warps]. These warps then
+        begin a new step.
+        """
         self.clocks = np.where(warps[:, :, None], np.maximum(self.clocks, known[:, None, :]), self.clocks)
         diagonal = np.arange(self._warps)
         self.clocks[:, diagonal, diagonal] += warps

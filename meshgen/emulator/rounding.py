@@ -28,9 +28,9 @@ def flushed(value: Array) -> Array:
 
 
 def fma32(a: Array, b: Array, c: Array) -> Array:
-    """Return a * b + c in f32, rounded once to nearest."""
+    """Return `a * b + c` in f32, rounded once to nearest."""
     product = a.astype(np.float64)
-    product = product * b  # exact: 48 bits
+    product = product * b  # exact: the product of two f32 has at most 48 bits
     total = product + c
     result = total.astype(np.float32)
     bits = total.view(np.uint64)

@@ -20,7 +20,7 @@ class SharedMemory:
     Addresses begin at `SHARED_BASE` in every block. Positions count bytes through all blocks.
 
     Args:
-        grain: bytes of a word, the smallest access; checks work on words.
+        grain: bytes of a word, which is the smallest access and the granularity of all checks.
         races: whether to check for races between the `warps` of a block.
     """
 
@@ -32,11 +32,12 @@ class SharedMemory:
         self.first = (np.arange(blocks, dtype=np.int64) * self.stride)[:, None]
         words = self.stride // grain
         self.races = Races(blocks, warps, self.stride, grain) if races else None
-        self.incoming = np.zeros(blocks * words, np.bool_)  # words that are the destination of a pending copy
+        # mask of the words that are the destination of a pending copy
+        self.incoming = np.zeros(blocks * words, np.bool_)
         self.copying = 0  # number of pending copies; `incoming` is checked only if there are any
-        self._read_by = np.zeros(blocks * words, np.int32)  # the last matrix operation that reads each word
+        self._read_by = np.zeros(blocks * words, np.int32)  # number of the last matrix operation that reads each word
         self.reading = 0  # number of pending matrix operations
-        # [operation, block]: whether the operation is pending in the block
+        # [operation, block]: mask of the operations that are pending in the block
         self._busy = np.zeros((64, blocks), np.bool_)
 
     def positions(self, addresses: Array, blocks: Array | None, size: int, alignment: int | None = None) -> Array:
@@ -66,7 +67,9 @@ class SharedMemory:
         return self._bytes.view(WORDS[size])[positions // size]
 
     def store(self, positions: Array, values: Array, warps: Array) -> None:
-        """Write one word at each position."""
+        """Write one element of `values` at each position. `warps` has the index of the writing warp within its
+        block.
+        """
         size = values.dtype.itemsize
         self._check_write(positions, size, warps)
         elements = self._bytes.view(values.dtype)
@@ -98,7 +101,9 @@ class SharedMemory:
             self.races.write(positions, size, warps)
 
     def _incoming_by(self, size: int) -> tuple[Array, Any]:
-        """Return a view of `incoming` with one item per access of `size` bytes, and the item whose words are all set."""
+        """Return a view of `incoming` with one item per access of `size` bytes, and the value of an item whose words
+        are all set.
+        """
         dtype = WORDS[max(1, size // self.grain)]
         return self.incoming.view(dtype), np.ones(dtype.itemsize, np.bool_).view(dtype)[0]
 

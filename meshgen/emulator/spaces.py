@@ -1,4 +1,4 @@
-"""State spaces: how threads of a wave load and store in global, shared and local memory."""
+"""State spaces: loads and stores of the threads of a wave in global, shared and local memory."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ class Space(Protocol):
     def store(self, wave: Wave, addresses: Array, lanes: Array | None, values: Array) -> None: ...
 
     def keys(self, wave: Wave, addresses: Array, lanes: Array, size: int) -> Array:
-        """Check the addresses and return them as indices into `elements` of `size` bytes, for an atomic operation."""
+        """Check the addresses of an atomic operation. Returns them as indices into `elements` for a dtype of `size`
+        bytes.
+        """
         ...
 
     def elements(self, wave: Wave, dtype: DType) -> Array: ...

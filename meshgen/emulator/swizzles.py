@@ -1,4 +1,4 @@
-"""The shared-memory swizzle of matrix rows, which spreads a column over different banks."""
+"""The swizzle of matrix rows in shared memory, which spreads a column over different banks."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ assert SHARED_BASE % 1024 == 0, "the patterns repeat every 1024 bytes of the add
 
 
 def swizzled(address: Array, span: int) -> Array:
-    """Permute units of 16 bytes within `span` bytes (32, 64 or 128); a span of 16 means no swizzle.
-
-    Each unit index is XORed with the index of its line of 128 bytes.
+    """Swizzle addresses: permute units of 16 bytes within `span` bytes (32, 64 or 128; a span of 16 means no swizzle).
+    The index of a unit is XORed with the index of the 128-byte line that contains it.
     Source: PTX ISA 8.7, "Tensors: Swizzling Modes".
     """
     return address ^ (address >> 7 & (span // 16 - 1)) << 4

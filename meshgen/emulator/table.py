@@ -29,7 +29,7 @@ DECODERS: dict[str, Decoder] = {}
 
 
 def opcode(*names: str) -> Callable[[Decoder], Decoder]:
-    """Register the decorated function as the decoder of the opcodes `names`."""
+    """Return a decorator that registers a function as the decoder of the opcodes `names`."""
 
     def register(decoder: Decoder) -> Decoder:
         for name in names:
@@ -45,7 +45,7 @@ def nothing(wave: Wave, mask: Mask) -> None:
 
 
 def reader(operand: Operand, dtype: DType, instruction: Instruction) -> Reader:
-    """Return a function that reads an operand as elements of `dtype`. A wider register yields its low bits."""
+    """Return a function that reads an operand as elements of `dtype`. From a wider register, the low bits are read."""
     match operand:
         case Immediate():
             value = constant(operand, dtype)
@@ -98,7 +98,7 @@ def _special_reader(name: str, dtype: DType, instruction: Instruction) -> Reader
 
 
 def writer(operand: Operand, dtype: DType, instruction: Instruction) -> Writer:
-    """Return a function that writes values of type `dtype` to a register, widened if needed."""
+    """Return a function that writes values of type `dtype` to a register, widened to the width of the register."""
     if isinstance(operand, Sink):
         return lambda wave, value, mask: None
     if not isinstance(operand, Register):

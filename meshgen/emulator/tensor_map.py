@@ -11,14 +11,14 @@ from dataclasses import dataclass
 
 from meshgen.emulator.faults import DeviceFault
 
-NBYTES = 128  # bytes of a map (CUDA driver API, "Tensor Map Object Management": `CUtensorMap`)
-ALIGNMENT = 64  # bytes; required alignment of a map in memory (CUDA driver API, `CUtensorMap`)
-MOST_DIMS = 5  # dims (CUDA driver API, `tensorRank`)
+NBYTES = 128  # size of a map in bytes (CUDA driver API, "Tensor Map Object Management": `CUtensorMap`)
+ALIGNMENT = 64  # required alignment of a map in memory, in bytes (CUDA driver API, `CUtensorMap`)
+MOST_DIMS = 5  # maximum number of dims (CUDA driver API, `tensorRank`)
 _LAYOUT = struct.Struct("<QBBBBB3x5I5I4Q5I")
 # Bytes of each element type: u8 u16 u32 s32 u64 s64 f16 f32 f32.ftz f64 bf16 tf32 tf32.ftz.
 ITEM_BYTES = (1, 2, 4, 4, 8, 8, 2, 4, 4, 8, 2, 4, 4)
 SPANS = (16, 32, 64, 128)  # bytes of the row that each swizzle mode permutes; 16 means unswizzled
-FIELDS = {  # fields that `tensormap.replace` writes: byte offset, and bytes of the field or of one list item
+FIELDS = {  # field that `tensormap.replace` writes -> byte offset, and bytes of the field or of one list item
     "global_address": (0, 8), "rank": (8, 1), "elemtype": (9, 1), "interleave_layout": (10, 1), "swizzle_mode": (11, 1),
     "fill_mode": (12, 1), "box_dim": (16, 4), "global_dim": (36, 4), "global_stride": (56, 8), "element_stride": (88, 4),
 }  # fmt: skip
@@ -51,7 +51,7 @@ class TensorMap:
 
 
 def encode(value: TensorMap) -> bytes:
-    """Return the 128 bytes of the map."""
+    """Return the 128 bytes that encode the map."""
     rank = len(value.box)
     padding = (0,) * (MOST_DIMS - rank)
     return _LAYOUT.pack(

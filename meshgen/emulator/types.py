@@ -30,17 +30,16 @@ PACKED = {
     "u16x2": "u16",
     "e4m3x2": "e4m3",
     "e5m2x2": "e5m2",
-}  # packed types -> the type of each of the two elements in a register
-# unsigned dtype of a register, by width in bytes
+}  # packed type -> type of the two elements in a register
+# register width in bytes -> unsigned dtype of the register's bits
 BITS = {0: np.dtype(np.bool_), **{n: np.dtype(f"u{n}") for n in (1, 2, 4, 8)}}
 WIDER = {np.dtype(f"{sign}{n}"): np.dtype(f"{sign}{2 * n}") for sign in "ui" for n in (1, 2, 4)}
 FLOATS = frozenset(TYPES[name] for name in ("f16", "bf16", "f32", "f64", "e4m3", "e5m2"))
 
 
 def type_of(instruction: Instruction, index: int = -1) -> DType:
-    """Return the type that modifier number `index` names, by default the last.
-
-    Raises DeviceFault if it is not a type.
+    """Return the dtype of the type modifier at `index`, by default the last modifier. Raises DeviceFault if the
+    modifier is not a type.
     """
     name = instruction.modifiers[index] if instruction.modifiers else ""
     if name not in TYPES:
@@ -49,7 +48,7 @@ def type_of(instruction: Instruction, index: int = -1) -> DType:
 
 
 def unknown(instruction: Instruction) -> DeviceFault:
-    """Return the fault for an instruction that the emulator does not support."""
+    """Return the fault "opcode" for an instruction that the emulator does not support."""
     name = ".".join((instruction.opcode, *instruction.modifiers))
     return DeviceFault("opcode", f"the emulated GPU has no instruction '{name}'", instruction.source)
 

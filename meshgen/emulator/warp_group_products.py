@@ -1,7 +1,8 @@
 """`wgmma`: matrix operations of the four warps of a warp group, by asynchronous units that read shared memory.
 
-Accumulation is that of `matrices.py`, also for fp8 operands, where a GPU keeps only about 14 bits of its sums. Source:
-PTX ISA 8.7, "Asynchronous Warpgroup Level Matrix Instructions", with the layouts of fragments and of descriptors.
+Accumulation is as in `matrices.py`, also for fp8 operands, for which a GPU keeps only about 14 bits of the sums.
+Source: PTX ISA 8.7, "Asynchronous Warpgroup Level Matrix Instructions", with the layouts of fragments and of
+descriptors.
 """
 
 from __future__ import annotations
@@ -31,12 +32,14 @@ from meshgen.emulator.wave import WARP, WARPS, Action, Mask, Wave
 _U32, _U64 = np.dtype(np.uint32), np.dtype(np.uint64)
 _SHAPE = re.compile(r"m64n(\d+)k(\d+)")
 SPANS = (16, 128, 64, 32)  # bytes of the row that a swizzle permutes, by the swizzle field of a descriptor
-# reads a matrix as f64 [warp groups, rows, k]; the last argument is the index of the operation
+# function that reads a matrix as f64 [warp groups, rows, k]; the last argument is the index of the operation
 Operand = Callable[[Wave, Warps, int], Array]
 
 
 def warp_groups(wave: Wave, mask: Mask) -> Warps:
-    """Return the warps of complete warp groups. Raises DeviceFault "barrier" if only a part of a group is in `mask`."""
+    """Return the warps of complete warp groups. Raises DeviceFault "barrier" if only some threads of a group are in
+    `mask`.
+    """
     chosen = whole_warps(wave, mask)
     first = chosen.warps[::WARPS]
     complete = wave.warps % WARPS == 0 and len(chosen.warps) % WARPS == 0 and not (first % WARPS).any()
@@ -73,7 +76,9 @@ def _commit(wave: Wave, mask: Mask) -> None:
 
 
 def _wait(wave: Wave, mask: Mask, left: int) -> None:
-    """Complete matrix operations of the warp groups until at most `left` commit groups of each are pending."""
+    """Complete the oldest matrix operations, until each warp group of `mask` has at most `left` pending commit
+    groups.
+    """
     state = wave.pending_operations
     is_waiting = np.zeros(len(state.product_groups), np.bool_)
     is_waiting[_warp_group_numbers(wave, warp_groups(wave, mask))] = True
@@ -180,7 +185,7 @@ def _register_operand(instruction: Instruction, operand: Vector, depth: int, kin
 def _descriptor_operand(
     instruction: Instruction, operand: object, rows: int, depth: int, kind: str, transposed: int
 ) -> Operand:
-    """Return a reader of a matrix in shared memory, given by a descriptor.
+    """Return a reader of a matrix in shared memory that a matrix descriptor describes.
 
     Args:
         rows: size of m or n.
@@ -204,7 +209,7 @@ def _descriptor_operand(
         raw = wave.shared.unit_reads(positions, 16, chosen.warps[::WARPS, None, None], number)
         register_dtype = np.uint32 if kind == "tf32" else np.uint8
         values = as_numbers(np.ascontiguousarray(raw)[..., None].view(register_dtype), kind)
-        if transposed:  # values: [groups, rows / unit_elements, k, unit_elements]
+        if transposed:  # the axes of `values` are [groups, rows / unit_elements, k, unit_elements]
             return values.swapaxes(2, 3).reshape(len(descriptors), rows, depth)
         return values.reshape(len(descriptors), rows, depth)
 
@@ -212,7 +217,7 @@ def _descriptor_operand(
 
 
 def _field(descriptors: Array, bit: int) -> Array:
-    """Return a 14-bit field of the descriptors that counts units of 16 bytes, as bytes [warp groups, 1, 1]."""
+    """Return a 14-bit field of the descriptors, converted from units of 16 bytes to bytes [warp groups, 1, 1]."""
     return (descriptors >> np.uint64(bit) & np.uint64(0x3FFF)).astype(np.int64)[:, None, None] << 4
 
 

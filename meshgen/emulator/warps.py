@@ -39,7 +39,7 @@ def members(wave: Wave, mask: Mask, member_mask: Array) -> Array | None:
 
 
 def _active_lanes(wave: Wave, here: Array | None) -> Array:
-    """Return the result `here` of `members` as a mask; None stands for all live threads."""
+    """Return `here`, a result of `members`, as a mask. None stands for all live threads."""
     return wave.lanes_by_warp(None) if here is None else here
 
 
@@ -47,7 +47,7 @@ def _active_lanes(wave: Wave, here: Array | None) -> Array:
 def _shfl(instruction: Instruction) -> Action:
     """Decode `shfl`: each thread reads the value of another thread of its warp.
 
-    A thread whose source is beyond the clamp reads its own value.
+    A thread whose source lane is beyond the clamp value reads its own value.
     """
     sync, mode, type_name = instruction.modifiers
     if sync != "sync" or type_name != "b32" or mode not in ("up", "down", "bfly", "idx"):
@@ -80,7 +80,7 @@ def _permuted(value: Array, source: Array) -> Array:
 
 
 def _source(mode: str, by: Array, limits: Array) -> tuple[Array, Array]:
-    """Return the source thread of each thread, and whether it is within the clamp.
+    """Return the source lane of each thread, and whether that lane is within the clamp value.
 
     Source: PTX ISA, `shfl.sync`, pseudocode.
     """
@@ -133,7 +133,7 @@ REDUCTIONS: dict[str, np.ufunc] = {
 }  # fmt: skip
 
 
-# As int32 keys, both are bit patterns of NaN, so no ordered float has these values.
+# smallest and largest int32 keys; as floats, both bit patterns are NaN, so no number has these keys
 _LEAST, _MOST = np.int32(-(2**31)), np.int32(2**31 - 1)
 _NAN = np.uint32(0x7FFFFFFF)  # the NaN that `redux` returns
 
@@ -166,7 +166,7 @@ def _redux(instruction: Instruction) -> Action:
 def _redux_of_floats(instruction: Instruction) -> Action:
     """Decode `redux` of f32: minimum or maximum, where -0 is less than 0.
 
-    A NaN is the result with `.NaN`, or if no member has a number.
+    The result is NaN if no member has a number, or with `.NaN` if a member has a NaN.
     """
     sync, operation, *flags, _ = instruction.modifiers
     if sync != "sync" or operation not in ("min", "max") or not {*flags} <= {"abs", "NaN"}:
@@ -245,7 +245,7 @@ def _activemask(instruction: Instruction) -> Action:
 
 @opcode("bar", "barrier")
 def _warp_barrier(instruction: Instruction) -> Action:
-    """Decode `bar.warp.sync`, which only checks its members: the threads of a warp run in lockstep here."""
+    """Decode `bar.warp.sync`. It only checks the member mask, because the threads of a warp run in lockstep here."""
     if instruction.modifiers != ("warp", "sync"):
         raise unknown(instruction)
     member_mask = reader(instruction.operands[0], _U32, instruction)

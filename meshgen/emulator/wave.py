@@ -1,4 +1,4 @@
-"""A wave, the blocks that run at once: their registers, shared memory, and which of their threads are alive.
+"""A wave is a set of blocks that run at once: registers, shared memory, and the mask of live threads.
 
 A value is an array that broadcasts to [blocks, threads]: its shape is [1, threads] if it is equal in all blocks, and
 [blocks, 1] if it is equal in all threads of a block. Registers hold bits: unsigned integers of their width, or
@@ -19,7 +19,7 @@ from meshgen.emulator.program import Entry, Instruction, Operand, Register, Sink
 from meshgen.emulator.shared_memory import SharedMemory
 from meshgen.emulator.types import BITS, Array
 
-WARP = 32  # threads (PTX ISA 8.7, "WARP_SZ")
+WARP = 32  # threads of a warp (PTX ISA 8.7, "WARP_SZ")
 WARPS = 4  # warps of a warp group (PTX ISA 8.7, "wgmma")
 CARRY = "%cc"  # name of the carry flag among the registers
 Mask = Array | None  # the selected threads [blocks, threads]; None selects all
@@ -31,8 +31,8 @@ class Wave:
     """The state of the blocks of one launch that run together.
 
     Attributes:
-        numbers: indices of the blocks in the grid.
-        alive: the threads that have not ended; None while all are alive.
+        numbers: indices in the grid of the blocks of the wave.
+        alive: mask of the threads that have not ended; None while no thread has ended.
         local: bytes of local memory [blocks * threads, bytes].
         sums: accumulator arrays by the name of their first register, each with the register values that are views of
             it.
@@ -77,7 +77,7 @@ class Wave:
         return self.numbers[:, None] if lanes is None else self.numbers[np.nonzero(lanes)[0]]
 
     def full(self, value: Array) -> Array:
-        """Return the value broadcast to [blocks, threads]."""
+        """Return a value (see the module's docstring) broadcast to [blocks, threads]."""
         shape = self.shape
         return value if value.shape == shape else np.broadcast_to(value, shape)
 
@@ -112,7 +112,7 @@ class Wave:
         return mask is None or mask is self.alive
 
     def put(self, register: Operand, bits: Array, mask: Mask) -> None:
-        """Write `bits`, which have the width of the register, for the threads of `mask`."""
+        """Write `bits`, which have the width of the register, to the register for the threads of `mask`."""
         if isinstance(register, Sink):
             return
         assert isinstance(register, Register)

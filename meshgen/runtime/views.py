@@ -114,7 +114,7 @@ class ModuleReports:
         return self._views.program.tree()
 
     def gathers(self) -> list[Gather]:
-        """Return the values that are gathered although no annotation asks for replication, largest transfers first."""
+        """Return the values that are gathered although no annotation requires replication, largest transfers first."""
         return self._views.program.gathers()
 
     @at_callers_line

@@ -1,4 +1,4 @@
-"""Stream operations and graphs of them: a capture records operations, and a graph launch instantiates their work.
+"""CUDA graphs: a stream capture records operations, and each launch of the graph issues their work.
 
 A capture begins in one stream, its origin. A stream that waits for an event recorded in the capture joins it (fork).
 Before the capture ends, the origin must wait for the work of all such streams (join).
@@ -19,9 +19,9 @@ class Operation:
     """An operation that is issued to a stream.
 
     Attributes:
-        kind: `kernel`, `copy`, `set`, `write` or `collective`. An update of a graph must not change it.
-        make: creates the work of one execution.
-        owner: the communicator of a collective.
+        kind: `kernel`, `copy`, `set`, `write` or `collective`; an update of a graph must not change the kind.
+        make: function that creates the work item of one execution.
+        owner: the communicator of a collective; None for other kinds.
     """
 
     kind: str
@@ -43,7 +43,7 @@ class Capture:
     """A stream capture in progress.
 
     Attributes:
-        ends: handle of each participating stream -> the nodes on which its next node depends.
+        ends: handle of a participating stream -> the nodes on which the next node in the stream depends.
         is_invalid: whether an illegal call has invalidated the capture, so that it can only be ended.
     """
 
@@ -63,7 +63,7 @@ class Capture:
     def join(self, stream: int, nodes: Iterable[Node]) -> None:
         """Make the next node of the stream depend on `nodes` as well.
 
-        The stream joins the capture if it was not part of it.
+        The stream joins the capture if it does not participate yet.
         """
         self.ends[stream] = tuple(dict.fromkeys((*self.ends.get(stream, ()), *nodes)))
 
@@ -72,12 +72,12 @@ class Capture:
             raise CallFailed(CUresult.CUDA_ERROR_STREAM_CAPTURE_INVALIDATED)
 
     def invalidate(self, result: CUresult) -> CallFailed:
-        """Invalidate the capture because of an illegal call, and return the error of that call."""
+        """Invalidate the capture because of an illegal call, and return the error to raise for that call."""
         self.is_invalid = True
         return CallFailed(result)
 
     def finish(self) -> tuple[Node, ...]:
-        """Return all nodes.
+        """End the capture and return its nodes.
 
         Raises:
             CallFailed: the capture is invalid, or a stream has work for which the origin does not wait.
@@ -101,7 +101,7 @@ class Graph:
     nodes: tuple[Node, ...]
 
     def shape(self) -> list[tuple[str, tuple[int, ...]]]:
-        """Return the kind and the predecessors of each node, which an update must not change."""
+        """Return the kind and the predecessors of each node: an update must not change them."""
         index_of = {node: n for n, node in enumerate(self.nodes)}
         return [
             (node.operation.kind, tuple(index_of[predecessor] for predecessor in node.after)) for node in self.nodes
@@ -113,14 +113,14 @@ class GraphExec:
     """An executable graph.
 
     Attributes:
-        last: work that marks the end of its last launch; launches of one graph do not overlap.
+        last: work item that marks the end of the last launch, since launches of one graph do not overlap.
     """
 
     graph: Graph
     last: Work | None = None
 
     def launch(self, timeline: Timeline, after: Sequence[Work]) -> Work:
-        """Issue work for every node, and return work that is done when all nodes are done."""
+        """Issue a work item for every node, and return a work item that is done when all of them are."""
         begin = timeline.issue(Work("the begin of a graph"), [*after, *([self.last] if self.last else [])])
         works: dict[Node, Work] = {}
         for node in self.graph.nodes:

@@ -1,9 +1,13 @@
-"""Collectives of the emulated NCCL: calls of all ranks that meet, and their effect on memory.
+"""Collectives of the emulated NCCL: matching the calls of all ranks, and their effect on memory.
 
-The calls of a rank in one group form one work item on its device. The work starts when it is first in its stream and
-its communicator and no other collective runs on the device: a real NCCL kernel occupies multiprocessors while it waits
-for its peers. The work ends when all its calls have met those of the other ranks. With NCCL_LAUNCH_ORDER_IMPLICIT
-(`Machine.orders_launches`), collectives of a device start in the order of issue, across streams and communicators.
+Matching calls of
+different ranks form a `Meeting`, which takes effect when the last rank arrives.
+
+The calls of a rank in one group form one work item on its device. The item starts when it is the first in its stream
+and in its communicator, and no other collective runs on the device. The last condition models that a real NCCL kernel
+occupies multiprocessors while it waits for its peers. The item ends when all its calls have met the matching calls of
+the other ranks. With NCCL_LAUNCH_ORDER_IMPLICIT (`Machine.orders_launches`), collectives of a device start in the order
+of issue, across streams and communicators.
 
 Sums of 16-bit and 8-bit floats accumulate in f32 in rank order and round once. The simulated ranks do the same, so
 results are bitwise equal. NCCL uses another order and rounds at each step.
@@ -28,7 +32,8 @@ from meshgen.ir.graph import DTYPES, is_float
 
 DTYPE_OF = {number: name for name, number in DATA_TYPES.items()}
 KIND_OF = {number: name for name, number in REDUCTIONS.items()}
-# Elements that a rank reads and writes for a call of `count` with n ranks (only on the root, for rooted collectives).
+# Numbers of elements that a rank reads and writes in a call of `count` elements with n ranks (only on the root, for
+# rooted collectives).
 _SIZES: dict[str, tuple[Callable[[int, int], int], Callable[[int, int], int]]] = {
     "all_reduce": (lambda count, n: count, lambda count, n: count),
     "reduce": (lambda count, n: count, lambda count, n: count),
@@ -85,7 +90,7 @@ class Clique:
     """The ranks of one communicator and their devices.
 
     Attributes:
-        key: name of the clique in all processes; empty if all ranks are in this process.
+        key: name of the clique, equal in all processes; empty if all ranks are in this process.
         processes: process of each rank; empty if all ranks are in this process.
         meetings: meetings that some ranks have not reached yet, by key.
         aborted: ranks that have aborted the communicator.
@@ -106,7 +111,7 @@ class Communicator:
 
     Attributes:
         line: pending work of the communicator, in the order of issue.
-        numbers: counter key -> number of such calls so far (see `_meeting_key`).
+        numbers: counter key (see `_meeting_key`) -> number of calls with this key so far.
     """
 
     clique: Clique
@@ -123,7 +128,8 @@ class Communicator:
     def meeting(self, call: Call) -> Meeting:
         """Return the meeting for a call. Calls of different ranks match if their counters are equal."""
         channel, parties = self._meeting_key(call)
-        counter = (call.op == "recv", *channel)  # a rank counts sends to itself and receives from itself separately
+        # sends and receives are counted separately, because a rank may send to itself
+        counter = (call.op == "recv", *channel)
         number = self.numbers[counter]
         self.numbers[counter] += 1
         key = (*channel, number)
@@ -132,7 +138,9 @@ class Communicator:
         return self.clique.meetings[key]
 
     def _meeting_key(self, call: Call) -> tuple[tuple[object, ...], tuple[int, ...]]:
-        """Return the counter key and the ranks of a call: messages are counted by pair, collectives together."""
+        """Return the counter key and the ranks of a call. Messages are counted per pair of ranks, and collectives over
+        all ranks.
+        """
         if call.op == "send":
             return ("message", self.rank, call.peer), (self.rank, call.peer)
         if call.op == "recv":
@@ -145,7 +153,7 @@ class Party:
     """A rank that has reached a meeting, with its call and the elements that it contributes.
 
     Attributes:
-        work: the work of the call; None for a rank of another process.
+        work: the work item of the call; None for a rank in another process.
     """
 
     rank: int
@@ -188,7 +196,7 @@ class Meeting:
                 arrived.work.record_match(self, timeline)
 
     def missing(self) -> list[int]:
-        """Return the ranks that have not arrived."""
+        """Return the ranks that have not joined the meeting."""
         arrived = {rank for rank, _ in self.here}
         return [rank for rank in self.parties if rank not in arrived]
 
@@ -216,11 +224,14 @@ class CollectiveWork(Work):
     """The calls of one rank in one group, as a single work item."""
 
     def __init__(self, machine: Machine, communicator: Communicator, calls: Sequence[Call], tell: Tell | None) -> None:
-        """Queue the calls in the communicator and on the device. `tell` notifies ranks in other processes."""
+        """Create the item, and queue it in the communicator and on the device. `tell` sends calls to ranks in other
+        processes.
+        """
         text = calls[0].text if len(calls) == 1 else f"{len(calls)} calls in a group"
         super().__init__(f"{text} by {communicator.label}")
         self.machine, self.communicator, self.calls = machine, communicator, tuple(calls)
-        self._meetings = [communicator.meeting(call) for call in calls]  # in the order of issue
+        # the meetings of the calls, in the order of issue
+        self._meetings = [communicator.meeting(call) for call in calls]
         self._unmet = list(self._meetings)
         self._has_begun, self._tell = False, tell
         communicator.line.append(self)
@@ -243,7 +254,7 @@ class CollectiveWork(Work):
         return False
 
     def _blocker(self) -> str:
-        """Return what prevents the work from starting, or "" if it can start."""
+        """Return as text what prevents the item from starting, or "" if it can start."""
         device, first = self.communicator.device, self.communicator.line[0]
         if first is not self:
             return f"{first.label} to end"
@@ -253,7 +264,7 @@ class CollectiveWork(Work):
         return f"{earlier.label} to begin" if self.machine.orders_launches and earlier is not self else ""
 
     def _remove_from_launches(self) -> None:
-        """Remove the work from the launch order, so that later collectives can start."""
+        """Remove the item from the launch order of the device, so that later collectives can start."""
         self.machine.launches[self.communicator.device].remove(self)
 
     def record_match(self, meeting: Meeting, timeline: Timeline) -> None:
@@ -279,7 +290,7 @@ class CollectiveWork(Work):
         return self.communicator.rank in self.communicator.clique.aborted
 
     def _retire(self) -> bool:
-        """Remove the completed work from its queues and wake collectives that can start now. Returns True."""
+        """Remove the completed item from its queues, and wake the collectives that can start now. Returns True."""
         device, line = self.communicator.device, self.communicator.line
         line.remove(self)
         if not self._has_begun:
@@ -323,7 +334,7 @@ def exchange(parties: Sequence[Party]) -> None:
 
 
 def _nccl_reduced(sources: Sequence[Array], kind: str, dtype: str) -> Array:
-    """Reduce arrays as NCCL does: the maximum or minimum of a NaN and a number is the number."""
+    """Reduce arrays as NCCL does: if one operand of a maximum or minimum is NaN, the result is the other operand."""
     if kind in ("max", "min") and is_float(dtype):
         return functools.reduce(np.fmax if kind == "max" else np.fmin, sources)
     return reduce_arrays(sources, kind, dtype)

@@ -39,7 +39,7 @@ class MemoryFunctions(Functions):
 
     @call(unsafe=True)
     def cuMemFree(self, dptr: int) -> None:
-        """Free an allocation after waiting for all work of its device, as the real driver does in effect."""
+        """Free an allocation, after waiting for all work of its device. The real driver waits, too."""
         address, machine = int(dptr), self.machine
         if address not in machine.owners:
             raise CallFailed(CUresult.CUDA_ERROR_INVALID_VALUE)
@@ -69,7 +69,7 @@ class MemoryFunctions(Functions):
 
     @call(unsafe=True)
     def cuMemcpyHtoD(self, dstDevice: int, srcHost: int, ByteCount: int) -> None:
-        """Copy in the legacy stream, which is not ordered with non-blocking streams."""
+        """Copy from the host in the legacy stream, which is not ordered with non-blocking streams."""
         self._finish(self._upload(int(dstDevice), int(srcHost), ByteCount))
 
     @call(unsafe=True)
@@ -78,7 +78,7 @@ class MemoryFunctions(Functions):
 
     @call()
     def cuMemcpyHtoDAsync(self, dstDevice: int, srcHost: int, ByteCount: int, hStream: int) -> None:
-        """Copy from the host. Page-locked memory is read when the copy runs, other memory is read now."""
+        """Copy from the host. Page-locked memory is read when the copy runs, and other memory during this call."""
         stream = self.streams.find(hStream)
         self.streams.issue(stream, self._upload(int(dstDevice), int(srcHost), ByteCount, stream))
 

@@ -1,7 +1,7 @@
 """The emulated CUDA driver: the functions of `cuda.bindings.driver` that the runtime needs, on emulated GPUs.
 
-As in cuda-bindings, a function returns a tuple of its result code and its values, and a handle is anything that `int()`
-accepts.
+As in cuda-bindings, a function returns a tuple of the result code and the output values. A handle may be any object
+that `int()` accepts.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Race detection between work items: unordered accesses to the same bytes, at least one of which is a write.
 
-An access is reported even if the order that was executed is harmless: some other legal order may not be.
+An unordered pair is reported even if the executed order is harmless, because another legal order may be harmful.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ def one_range(address: int, nbytes: int) -> Ranges:
 
 def common(left: Ranges, right: Ranges) -> tuple[int, int] | None:
     """Return the first bytes that are in both range lists, or None if they are disjoint."""
-    candidate = np.searchsorted(right[:, 1], left[:, 0], side="right")  # the first range that ends after the start
+    # index of the first range in `right` that ends after the start
+    candidate = np.searchsorted(right[:, 1], left[:, 0], side="right")
     inside = np.minimum(candidate, len(right) - 1)
     hits = np.flatnonzero((candidate < len(right)) & (right[inside, 0] < left[:, 1]))
     if not len(hits):
@@ -57,20 +58,20 @@ class Accesses:
         self._ranges_by_kind[WRITE if write else READ].append(merged(np.stack([starts, starts + nbytes], 1)))
 
     def ranges(self, kind: int) -> Ranges:
-        """Return all ranges that were read or written, as `kind` says (`READ` or `WRITE`)."""
+        """Return the ranges of all accesses of `kind` (`READ` or `WRITE`)."""
         recorded = self._ranges_by_kind[kind]
         return merged(np.concatenate(recorded)) if recorded else np.empty((0, 2), np.int64)
 
 
 class History:
-    """Accesses by allocation, since the host last waited for all work."""
+    """The accesses to each allocation since the host last waited for all work, for the detection of races."""
 
     def __init__(self, name_of: Callable[[int, int], str]) -> None:
         self._name_of = name_of
         self._works: dict[int, Work] = {}
-        # by allocation, kind and index of the work
+        # (allocation, kind, index of the work item) -> ranges
         self._ranges: dict[tuple[int, int, int], list[Ranges]] = defaultdict(list)
-        # by allocation and kind: bit set of the work that has such accesses
+        # (allocation, kind) -> bit set of the work items with such accesses
         self._masks: dict[tuple[int, int], int] = defaultdict(int)
 
     def clear(self) -> None:
@@ -79,9 +80,8 @@ class History:
         self._masks.clear()
 
     def add(self, work: Work, kind: int, allocation: int, ranges: Ranges) -> None:
-        """Record an access of running work.
-
-        Raises DeviceFault "race" if it is not ordered with an earlier conflicting access.
+        """Record an access of the running work item. Raises DeviceFault "race" if no order exists between it and an
+        earlier conflicting access.
         """
         if not len(ranges):
             return

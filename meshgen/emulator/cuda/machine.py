@@ -66,7 +66,7 @@ class Machine:
 
     Attributes:
         kind: the model of all devices.
-        current: index of the device whose context is current; None before the first `cuCtxSetCurrent`.
+        current: index of the device whose context is set; None before the first `cuCtxSetCurrent`.
         captures: stream captures in progress.
         fault: the first fault on a device, after which every call fails.
     """
@@ -81,7 +81,7 @@ class Machine:
         """
         self.issues = issues
         self.devices, self.kind = devices, kind
-        self.memory = Memory(devices * kind.memory_bytes)  # one address range for all devices
+        self.memory = Memory(devices * kind.memory_bytes)  # one address range, which all devices share
         self.timeline = Timeline(seed)
         self.history = History(self.name_of) if races else None
         if self.history:
@@ -92,12 +92,12 @@ class Machine:
         self.captures: list[Capture] = []
         self.images: dict[bytes, str] = {}  # digest of a cubin -> its PTX
         self.bodies: dict[bytes, Any] = {}  # kernels implemented in Python, by the image of their module
-        # address of kernel parameters -> memory that such a launch may access
+        # address of the kernel parameters of a launch -> memory that this launch may access
         self.limits: dict[int, Sequence[Range]] = {}
         self.used = [0] * devices
         self.owners: dict[int, int] = {}  # address of an allocation -> device
         self.objects: dict[int, Any] = {}  # handle -> object
-        self.collectives: dict[int, Work] = {}  # device -> its running collective
+        self.collectives: dict[int, Work] = {}  # device -> the collective that runs on it
         self.launches: dict[int, deque[Work]] = defaultdict(
             deque
         )  # device -> collectives that have not started, in the order of issue
@@ -121,7 +121,7 @@ class Machine:
     def refuse_in_capture(self) -> None:
         """Raise CallFailed and invalidate the captures if a capture is active that is not relaxed.
 
-        The call could wait for work that is only being captured.
+        The refused call could otherwise wait for work that is only captured, not executed.
         """
         strict_captures = [c for c in self.captures if c.mode != CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED]
         for capture in strict_captures:
@@ -141,7 +141,7 @@ class Machine:
         bisect.insort(self._names, (address, address + nbytes, text))
 
     def forget_names(self, start: int, stop: int) -> None:
-        """Drop the names of an allocation that ends."""
+        """Drop the names of the freed allocation [start, stop)."""
         self._names = [entry for entry in self._names if entry[1] <= start or entry[0] >= stop]
 
     def name_of(self, start: int, stop: int) -> str:
@@ -198,7 +198,7 @@ class Machine:
                 self.history.add(work, kind, holder, ranges[holders == holder])
 
     def wait(self, work: Work | None) -> None:
-        """Let the host wait for `work`. Raises DeviceFault if work fails."""
+        """Let the host wait for `work`. Raises DeviceFault if a work item fails."""
         self.timeline.wait(work)
 
 
@@ -224,7 +224,7 @@ def call(
 
     Args:
         unsafe: whether the call is illegal during a capture that is not relaxed; it invalidates that capture.
-        sticky: whether the call fails after a fault.
+        sticky: whether the call fails after a device has failed.
     """
 
     def decorate(function: Callable[Concatenate[Self, ...], Any]) -> Callable[Concatenate[Self, ...], tuple[Any, ...]]:

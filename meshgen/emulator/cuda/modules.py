@@ -26,7 +26,8 @@ from meshgen.emulator.program import Entry, Parameter, Program
 
 ELF = b"\x7fELF"
 _FLAGS, _ABI_VERSION = 48, 8  # byte offsets in the header of a 64-bit ELF file
-_NEWER_ABI = 8  # from this ABI version on, the second byte of the flags is the architecture, before it the first byte
+# from this ABI version on, the architecture is the second byte of the flags; in earlier versions it is the first byte
+_NEWER_ABI = 8
 _BODY = b"meshgen body "
 
 
@@ -61,7 +62,7 @@ class Function:
 
 
 def arch_of_cubin(image: bytes) -> int:
-    """Return the compute capability of a cubin as a number, 90 for 9.0.
+    """Return the compute capability of a cubin as a number, such as 90 for capability 9.0.
 
     Source: headers of cubins of CUDA 12.8 and 12.9.
     """
@@ -101,7 +102,7 @@ class ModuleFunctions(Functions):
 
         Args:
             parameters: size of each parameter in bytes.
-            body: the function; it accesses memory by `machine.read` and `machine.write`.
+            body: the Python function, which accesses device memory through `machine.read` and `machine.write`.
         """
         offsets = list(itertools.accumulate(parameters, initial=0))
         declared = tuple(Parameter(str(n), f"b{8 * size}", offsets[n], size, 1) for n, size in enumerate(parameters))
@@ -130,7 +131,7 @@ class ModuleFunctions(Functions):
     def _ptx_of_cubin(self, cubin: bytes) -> str:
         major, minor = self.machine.kind.capability
         arch = arch_of_cubin(cubin)
-        # a cubin runs on devices of the same major version and at least the same minor version
+        # a cubin runs on devices with the same major and the same or a later minor version
         if arch // 10 != major or arch % 10 > minor:
             raise CallFailed(CUresult.CUDA_ERROR_NO_BINARY_FOR_GPU)
         if _digest(cubin) not in self.machine.images:
@@ -178,7 +179,7 @@ class ModuleFunctions(Functions):
                        blockDimZ: int, sharedMemBytes: int, hStream: int, kernelParams: int, extra: int) -> None:  # fmt: skip
         """Launch a kernel.
 
-        `kernelParams` is the address of an array of pointers to the parameter values, which are read now.
+        `kernelParams` is the address of an array of pointers to the parameter values, which are read during this call.
         """
         function, stream = self.machine.find(f, Function), self.streams.find(hStream)
         grid, block = (gridDimX, gridDimY, gridDimZ), (blockDimX, blockDimY, blockDimZ)
@@ -227,7 +228,9 @@ def _require_resources(function: Function, block: Shape, shared_bytes: int) -> N
 
 
 def _parameters(entry: Entry, pointers: int) -> bytes:
-    """Return the parameter block. Raises CallFailed if the kernel has parameters and `pointers` is null."""
+    """Return the parameter block of a launch as bytes. Raises CallFailed if the kernel has parameters and `pointers` is
+    null.
+    """
     if not entry.parameters:
         return b""
     if not pointers:
@@ -242,9 +245,8 @@ def _parameters(entry: Entry, pointers: int) -> bytes:
 
 
 def image_at(address: int) -> bytes:
-    """Return the PTX text or the cubin at a host address.
-
-    PTX ends with a zero byte; the header of a cubin has its size.
+    """Return the PTX text or the cubin at a host address. PTX ends with a zero byte; the size of a cubin is in its
+    header.
     """
     if ctypes.string_at(address, 4) != ELF:
         return ctypes.string_at(address)

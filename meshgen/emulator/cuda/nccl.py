@@ -1,7 +1,7 @@
 """The emulated NCCL: communicators of emulated GPUs, and the calls on them.
 
-Functions return a tuple of their result code and their value, like those of `meshgen.runtime.cuda.nccl`. A communicator
-is a `c_void_p` whose value is set when the enclosing group ends.
+As in `meshgen.runtime.cuda.nccl`, a function returns a tuple of the result code and the value. A communicator is a
+`c_void_p` whose value is set when the enclosing group ends.
 """
 
 from __future__ import annotations
@@ -37,7 +37,9 @@ class NcclFailed(Exception):
 
 @dataclass
 class _Arrival:
-    """A rank that creates a communicator. `split` is empty, or the index, color, key and name of the split."""
+    """A rank's call to create a communicator. `split` is empty, or has the index, color, key and name of an
+    `ncclCommSplit`.
+    """
 
     handle: Handle
     clique: Clique
@@ -48,7 +50,7 @@ class _Arrival:
 
 @dataclass
 class _Group:
-    """The calls since the outermost `ncclGroupStart`."""
+    """The calls of a group, which are the calls since the outermost `ncclGroupStart`."""
 
     depth: int = 0
     calls: list[tuple[Communicator, Stream, Call]] = field(default_factory=list)
@@ -80,10 +82,10 @@ def _call(
 
 
 class EmulatedNccl:
-    """NCCL on the GPUs of an emulated driver. `last_error` is the reason why the last call was refused."""
+    """NCCL on the GPUs of an emulated driver. `last_error` says why the last refused call was refused."""
 
     def __init__(self, driver: EmulatedDriver, world: World | None = None) -> None:
-        """Create NCCL. Only one rank of `world` is in this process; without a `world` all ranks are."""
+        """Create the emulated NCCL. With a `world`, one rank of it is in this process; otherwise all ranks are."""
         self.machine, self._streams = driver.machine, driver.streams
         self._network = Network(world, driver.machine.timeline) if world else None
         self._shared: list[Clique] = []  # cliques with ranks in other processes
@@ -151,7 +153,7 @@ class EmulatedNccl:
 
     @_call(outputs=1)
     def ncclCommGetAsyncError(self, comm: Handle) -> int:
-        """Return `ncclRemoteError` if another rank has aborted."""
+        """Return `ncclRemoteError` if another rank has aborted the communicator."""
         owner = self._find(comm)
         return Result.ncclRemoteError if owner.clique.aborted - {owner.rank} else Result.ncclSuccess
 
@@ -172,7 +174,9 @@ class EmulatedNccl:
 
     @_call()
     def ncclCommAbort(self, comm: Handle) -> None:
-        """End the pending calls of this rank without effect. Its peers notice by `ncclCommGetAsyncError`."""
+        """End the pending calls of this rank without effect. Other ranks learn of the abort by
+        `ncclCommGetAsyncError`.
+        """
         owner = self._find(comm)
         self._require_no_graph(owner)
         owner.clique.aborted.add(owner.rank)
@@ -277,7 +281,9 @@ class EmulatedNccl:
                 self._fill(Clique(name, len(ordered)), dict(enumerate(ordered)))
 
     def _make_between(self, network: Network, arrival: _Arrival) -> None:
-        """Create the communicator of this process. In the first one, the rank is the index of the process."""
+        """Create the communicator of this process's rank. In the first communicator, the rank is the index of the
+        process.
+        """
         clique = arrival.clique
         if not arrival.split:
             clique.key, clique.processes = "0", {rank: rank for rank in range(clique.ranks)}
@@ -330,7 +336,7 @@ Item = TypeVar("Item")
 
 
 def _grouped_by(items: Iterable[Item], key: Callable[[Item], Any]) -> list[list[Item]]:
-    """Group items with the same key, in order of first occurrence."""
+    """Group items by key. Groups are in the order of the first occurrence of their key."""
     groups: dict[Any, list[Item]] = {}
     for item in items:
         groups.setdefault(key(item), []).append(item)

@@ -1,4 +1,5 @@
-"""The emulated NCCL between processes with one emulated GPU each, which exchange calls and operands as messages.
+"""The emulated NCCL across processes, each with one emulated GPU. The processes exchange calls and operands as
+messages.
 
 When a call starts, its rank sends the call and its operand to all other parties of the meeting. Each process then
 updates its own memory.
@@ -24,7 +25,7 @@ class Network:
 
     def __init__(self, world: World, timeline: Timeline) -> None:
         self.world, self._timeline = world, timeline
-        # start of the current idle period, and the number of work items done by then
+        # start time of the current idle period, and the number of work items done before it
         self._begin, self._done = time.monotonic(), 0
 
     def tell(self, meeting: Meeting, party: Party) -> None:
@@ -45,7 +46,7 @@ class Network:
         return [json.loads(bytes(content)) for content in gathered]
 
     def listen(self, cliques: Iterable[Clique]) -> None:
-        """Receive calls of other ranks while no local work can run.
+        """Receive the calls of other ranks. This is called while no local work can run.
 
         Raises RuntimeFailure MG0609 if they do not arrive in time.
         """
@@ -59,7 +60,7 @@ class Network:
         self.world.wait(missing, self._begin)
 
     def _receive_calls(self, meeting: Meeting) -> bool:
-        """Whether a rank of another process has newly arrived at the meeting."""
+        """Receive calls for the meeting from other processes. Returns whether one has newly arrived."""
         has_arrived = False
         for rank in meeting.missing():
             process = meeting.clique.processes[rank]

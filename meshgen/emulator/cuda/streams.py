@@ -16,7 +16,7 @@ class Stream:
 
     Attributes:
         is_blocking: whether the stream and the legacy stream of the device wait for each other.
-        tail: the last work in the stream.
+        tail: the last work item in the stream.
         capture: the capture that records the operations of the stream; None if they are executed.
     """
 
@@ -29,10 +29,10 @@ class Stream:
 
 @dataclass(eq=False)
 class Event:
-    """A point in a stream, after the work before it, or in a capture after nodes.
+    """A CUDA event: a point in a stream after the preceding work, or a point in a capture after some nodes.
 
     Attributes:
-        work: None if the event was never recorded, or was last recorded in a capture.
+        work: the work item that the event follows; None if it was never recorded, or last in a capture.
     """
 
     device: int
@@ -81,9 +81,8 @@ class Streams:
         return stream.tail
 
     def before_next(self, stream: Stream) -> list[Work]:
-        """Return the dependencies of the next work in a stream.
-
-        Raises CallFailed if one of their streams is captured.
+        """Return the work items on which the next item in a stream depends. Raises CallFailed if one of their streams
+        is captured.
         """
         peers = self._legacy_peers(stream)
         for peer in peers:

@@ -1,10 +1,10 @@
 """Pending work of the devices, executed in a random order that streams, events and graphs allow.
 
-Nothing runs when it is issued. While the host waits, pending work runs in a seeded random order in which all work
-follows its dependencies. An order that a GPU would show once in a million steps is as likely here as any other.
+Work does not run when it is issued. While the host waits, pending work runs in a seeded random order that respects all
+dependencies. An order that a GPU would show once in a million steps is as likely here as any other.
 
-The dependencies also define happens-before: each work item has a bit set of all work that precedes it in any order.
-`history.py` uses it to detect races.
+The dependencies also define a happens-before relation: each work item has a bit set of the items that precede it in
+every legal order. `history.py` uses it to detect races.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class Work:
     """An operation of a device: a kernel, a copy, or a marker without effect.
 
     Attributes:
-        label: name in error messages.
+        label: name of the item in error messages.
         before: bit set of the numbers of all work that is done before this work starts.
     """
 
@@ -29,7 +29,9 @@ class Work:
         self.missing, self.followers, self.done = 0, list[Work](), False
 
     def advance(self) -> bool:
-        """Run the work as far as possible. Returns False if it waits for an event that will call `wake`."""
+        """Run the work as far as possible. Returns False if the work must wait for something that will call
+        `Timeline.wake`.
+        """
         if self._run:
             self._run(self)
         return True
@@ -43,7 +45,7 @@ class Timeline:
     """All pending work of a machine.
 
     Attributes:
-        listen: receives messages of other processes while nothing can run here; None in a single process.
+        listen: function that receives messages of other processes while no work can run here; None in a single process.
         done: number of work items done.
     """
 
@@ -73,12 +75,12 @@ class Timeline:
         return work
 
     def wake(self, work: Work) -> None:
-        """Make waiting work ready because the event it waits for has happened."""
+        """Make a waiting work item ready, because what it waits for has happened."""
         self._waiting.pop(work, None)
         self._ready.append(work)
 
     def wake_waiting(self, choose: Callable[[Work], bool]) -> None:
-        """Make all waiting work ready for which `choose` is true."""
+        """Make all waiting work items ready for which `choose` returns True."""
         for work in [waiting for waiting in self._waiting if choose(waiting)]:
             self.wake(work)
 
@@ -143,7 +145,7 @@ class Timeline:
         return f"{'; '.join(reasons[:8])}{more} ({self._pending} operations are pending)"
 
     def _bits(self, work: Work) -> int:
-        """Return the bit set of `work` and everything before it.
+        """Return the bit set of `work` and of all items before it.
 
         Work of earlier epochs precedes all other work and has no bits.
         """
