@@ -18,7 +18,7 @@ from meshgen.errors import Diagnostic, UsageError
 from meshgen.reports.growth import Limit
 
 _LIMIT = re.compile(r"(?P<name>[a-z_]+):\+(?P<number>\d+(?:\.\d+)?)(?P<unit>%|)")
-_TIMES = ("us", "in_us", "cold_us")  # sampled times, each with a spread of its own
+_TIMES = ("us", "in_us", "cold_us")  # sampled times, each with its own spread
 _NO_FIGURES = (
     "samples",
     "spread",
@@ -26,7 +26,7 @@ _NO_FIGURES = (
     "algbw",
     "busbw",
     "iterations",
-)  # fields that follow from other fields, or do not measure performance
+)  # fields that follow from other fields, or that do not measure performance
 SAME, SLOWER, FASTER = "same", "slower", "faster"
 
 
@@ -42,7 +42,7 @@ class Difference:
 
     @property
     def growth(self) -> float:
-        """The relative growth of the figure, infinite if it was 0 before."""
+        """Return the relative growth of the figure, or infinity if it was 0 before."""
         return self.after / self.before - 1 if self.before else math.inf * (self.after > 0) if self.after else 0.0
 
     @property
@@ -50,7 +50,7 @@ class Difference:
         return self.verdict in (SLOWER, "more")
 
     def exceeds(self, limit: Limit) -> bool:
-        """Whether the figure grew by more than `limit` allows and by more than noise explains."""
+        """Whether the figure grew by more than `limit` allows, and by more than its noise."""
         is_named = limit.name == self.figure or (limit.name == "time" and self.figure in _TIMES)
         return is_named and self.is_worse and self.after > limit.most(self.before)
 

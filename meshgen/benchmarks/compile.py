@@ -94,7 +94,7 @@ def commands(name: str, text: str, runs: int) -> Iterator[Record]:
 
 
 def _child_seconds(command: Sequence[str], cache: str) -> float:
-    """Return the CPU seconds of a process and its child processes."""
+    """Run a command in a process, and return the CPU seconds of the process and its child processes."""
     paths = os.pathsep.join(filter(None, [str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]))
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     environment = os.environ | {"MESHGEN_CACHE_DIR": cache, "PYTHONPATH": paths}

@@ -60,8 +60,8 @@ def version_of(package: str) -> str:
 
 
 def gpu_facts() -> Mapping[str, Any]:
-    """Return `gpus` (their names), `driver` (its CUDA version) and `nccl` (its release), or `fault`: why no GPU can be
-    used.
+    """Return facts about the GPUs: `gpus` (names), `driver` (CUDA version) and `nccl` (release), or `fault` with the
+    reason why no GPU can be used.
     """
     try:
         from meshgen.errors import MeshgenError

@@ -37,8 +37,9 @@ from meshgen.runtime.cuda.execute import Executor, Program
 from meshgen.runtime.loading import load
 from meshgen.runtime.module import LoadedModule
 
-KERNELS = 50  # launches of a step (chosen: spreads the fixed time of a step thin)
-STEPS, RUNS = 500, 25  # steps of a run, and runs, whose median counts (chosen: a run takes well under a second)
+KERNELS = 50  # number of launches of a step (chosen: spreads the fixed time of a step thin)
+# number of steps in a run, and of runs, of which the median is reported (chosen: a run takes well under a second)
+STEPS, RUNS = 500, 25
 T = "tensor<16x16xf32>"
 TITLES = {
     "what": "what",
@@ -81,7 +82,7 @@ def run(options: argparse.Namespace, take: Take) -> Mapping[str, Any]:
 
 
 def _measured(module: LoadedModule) -> list[Record]:
-    """Measure a session's step and a kernel launch, in the process that has loaded the driver."""
+    """Measure a session's step and a kernel launch. This runs in the process that has loaded the driver."""
     launches = sum(module.schedule.launch_counts().values())
     with module.session("cuda", weights={"w": _zeros()}) as session:
         session["x0"] = _zeros()
@@ -104,7 +105,7 @@ def _executor(module: LoadedModule, api: Api) -> Executor:
 
 
 def _timed(step: Callable[[], object]) -> list[float]:
-    """Return the seconds per step of each run. CPU time of the thread is enough because a step never waits."""
+    """Return the seconds per step of each run, as CPU time of the thread: a step never waits."""
     samples: list[float] = []
     for _ in range(RUNS):
         begin = time.thread_time()

@@ -105,10 +105,9 @@ def _needed(tasks: Sequence[Task]) -> tuple[list[int], list[int]]:
 
 
 def _ends(tasks: Sequence[Task], sets: Sequence[int], paths: Sequence[float]) -> list[float]:
-    """Return for each task the least seconds before it (or after it).
-
-    `sets` are the tasks on that side, and `paths` the longest paths. The result is the path without the task, or the
-    most work of one stream.
+    """Return for each task the least seconds before it (or after it). `sets` are the tasks before (after) it, and
+    `paths` the longest paths through them including the task. The result is the larger of the path without the task and
+    the work of the busiest stream in the set.
     """
     ends = [path - task.seconds for path, task in zip(paths, tasks, strict=True)]
     for stream in range(STREAMS):

@@ -42,7 +42,7 @@ def profile_of(records: Sequence[Record], name: str, base: Machine | None = None
 
     Args:
         name: name of the profile.
-        base: the machine whose device, and links if they were not measured, the profile takes over.
+        base: the machine from which the profile copies the device, and the links that were not measured.
     Raises:
         UsageError: MG0001, a class of links has fewer than two sizes.
     """
@@ -81,7 +81,7 @@ def fit_link(measured: Sequence[Measurement]) -> tuple[float, float]:
     moved, seconds = (np.array([getattr(m, name) for m in measured]) for name in ("moved", "seconds"))
     rows = np.stack([1 / seconds, moved / seconds], axis=1)  # Relative errors: (latency + moved / rate) / seconds = 1.
     (latency, per_byte), *_ = np.linalg.lstsq(rows, np.ones(len(seconds)), rcond=None)
-    # The fitted line has no positive rate or latency: take the rate of the largest size alone.
+    # The fitted rate or latency is not positive: use the rate of the largest size alone.
     if per_byte <= 0 or latency < 0:
         largest = int(moved.argmax())
         latency, per_byte = float(seconds.min()), float(seconds[largest] / moved[largest])

@@ -93,7 +93,7 @@ def _figures(executable: Executable) -> dict[str, Any]:
 
 
 def _figures_or_refusal(call: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
-    """Return the figures of a peer, or the reason why it rejects the program."""
+    """Return the figures of a peer (XLA or mlir-opt), or the reason why it rejects the program."""
     try:
         return call()
     except (OSError, MeshgenError) as error:

@@ -23,7 +23,8 @@ from meshgen.runtime.module_file.files import write_text
 FORMAT = "meshgen-bench/1"
 FORMATS = ("json", "csv", "markdown")
 _SUFFIXES = {".json": "json", ".csv": "csv", ".md": "markdown"}
-MOST_FILE_BYTES = 1 << 26  # bytes (chosen: a run has some thousand records of some hundred bytes)
+# bytes of the largest file that is read (chosen: a run has some thousand records of some hundred bytes)
+MOST_FILE_BYTES = 1 << 26
 IDENTITY = (
     "suite", "what", "program", "kernel", "target", "engine", "group", "ranks", "per_host", "size", "count", "type",
     "redop", "root", "layers", "devices", "cache", "by",
@@ -33,7 +34,7 @@ Record = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Run:
-    """The records of one run, and their origin: hardware, versions, command."""
+    """The records of one run, and the origin of the figures: hardware, versions, command."""
 
     environment: Mapping[str, Any]
     records: Sequence[Record]

@@ -6,12 +6,14 @@ import math
 import statistics
 from collections.abc import Sequence
 
-# Half of a median's 95 % notch, in interquartile ranges / sqrt(n). Source: McGill et al., Am. Statistician 32(1), 1978.
+# Half the width of the 95 % notch of a median, as a multiple of the interquartile range / sqrt(n). Source: McGill et
+# al., Am. Statistician 32(1), 1978.
 NOTCH = 1.57
 
 
 def summary(seconds: Sequence[float], prefix: str = "") -> dict[str, float]:
-    """Return median and least microseconds of samples, their interquartile range over the median, and their number.
+    """Return the median and the least of the samples in microseconds, the interquartile range relative to the median,
+    and the number of samples.
 
     The keys are `us`, `least_us`, `spread` (each after `prefix`) and `samples`.
     """
@@ -36,7 +38,7 @@ def median_interval(median: float, spread: float, samples: int) -> tuple[float, 
     """Return the notch of a median. Two medians differ (at 95 %) if their notches do not overlap.
 
     Args:
-        spread: interquartile range over the median.
+        spread: interquartile range relative to the median.
     """
     half = NOTCH * spread * median / math.sqrt(max(samples, 1))
     return median - half, median + half

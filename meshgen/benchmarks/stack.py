@@ -36,7 +36,9 @@ LAYER: dict[str, tuple[tuple[int, ...], tuple[str | None, ...]]] = {
 
 
 def stack(layers: int = LAYERS, dp: int = 2, tp: int = 4) -> str:
-    """Return the program's text. Raises MissingError MG0602 without JAX."""
+    """Return the StableHLO text of the stack for a mesh of `dp` x `tp` devices. Raises MissingError MG0602 without
+    JAX.
+    """
     # The mesh is replaced in the text because JAX rejects uneven tiles.
     return _lowered(layers).replace('<["dp"=2, "tp"=4]>', f'<["dp"={dp}, "tp"={tp}]>')
 

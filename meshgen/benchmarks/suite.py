@@ -18,7 +18,7 @@ class Suite:
     """A suite of `meshgen bench`.
 
     Attributes:
-        purpose: what it measures, in one line.
+        purpose: what the suite measures, in one line.
         titles: titles of the fields in tables, in the order of the columns.
         add_options: adds the suite's options to a group of the command line.
         run: passes each record to `Take` and returns the facts of the run. Returns None in a process whose records
@@ -33,4 +33,4 @@ class Suite:
 
 
 def no_options(group: Options) -> None:
-    """Add no options."""
+    """Add no options: for suites without options."""

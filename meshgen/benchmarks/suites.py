@@ -1,4 +1,4 @@
-"""All suites by name."""
+"""The table of all benchmark suites by name."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from meshgen.packages import install
 # Layers, sequences per device, tokens per sequence, head size (chosen: two layers of models with 7 to 70 billion
 # parameters).
 LAYERS, ROWS, LENGTH, HEAD = 2, 4, 2048, 128
-NODE = 8  # GPUs connected by NVLink; ranks of other nodes are reached over the network
+NODE = 8  # number of GPUs in a node, connected by NVLink; ranks of other nodes are reached over the network
 # Tokens and experts per rank (chosen: one expert per rank is the finest expert parallelism).
 MOE_TOKENS, MOE_EXPERTS_PER_RANK = 2048, 1
 
@@ -53,8 +53,8 @@ class Program:
 
     @property
     def mesh(self) -> Mesh:
-        """The mesh of `ranks` devices. `tp` stays inside a node of `NODE` ranks; `dp` crosses nodes if there are
-        several.
+        """Return the mesh of `ranks` devices. Axis `tp` is inside a node of `NODE` ranks; axis `dp` extends over
+        several nodes.
         """
         links = DEFAULT.links
         network = (links.network_bytes_per_second, links.network_latency_seconds) if self.ranks > NODE else ()
@@ -62,7 +62,7 @@ class Program:
         return Mesh((Axis("dp", self.ranks // tp, *network), Axis("tp", tp)))
 
     def text(self) -> str:
-        """Return StableHLO with shardings. Raises MissingError MG0602 without JAX."""
+        """Return the program as StableHLO text with shardings. Raises MissingError MG0602 without JAX."""
         return _experts(self) if self.kind == "ep" else _layers(self)
 
 
@@ -115,7 +115,9 @@ def _jax() -> Any:
 
 
 def _lowered(program: Program, step: Callable[..., Any], types: Any, splits: Any) -> str:
-    """Lower a function. `types` are trees of argument shapes; `splits` are trees of their shardings."""
+    """Lower the function `step` to text. `types` are trees of argument shapes; `splits` are trees of the shardings of
+    these arguments.
+    """
     jax = _jax()
     # newer versions of JAX have explicit axes by default
     automatic = (jax.sharding.AxisType.Auto,) * len(program.mesh.names)
@@ -165,7 +167,9 @@ def _normalized(x: Any) -> Any:
 
 
 def _block(laid: Callable[[Any], Any], x: Any, layer: Any) -> Any:
-    """Apply causal attention and a GELU MLP with residuals. `laid` constrains the sharding of the residual stream."""
+    """Apply causal attention and a GELU MLP with residuals. The function `laid` constrains the sharding of the residual
+    stream.
+    """
     import jax.numpy as jnp
 
     h = _normalized(x)

@@ -78,8 +78,8 @@ def compiled_text(path: Path, devices: int) -> str:
 
 
 def collectives(text: str) -> list[XlaCollective]:
-    """Return the collectives of a step. A collective in a loop counts once per iteration if the trip count is known,
-    else once.
+    """Return the collectives of a step. A collective in a loop is counted once per iteration if the trip count is
+    known, else once.
     """
     bodies: dict[str, list[str]] = {}
     name = ""
@@ -193,7 +193,9 @@ def figures(text: str, mesh: Mesh) -> Mapping[str, Any]:
 
 
 def _main(path: str, devices: int) -> None:
-    """Compile in the process that has the devices. jaxlib's client takes StableHLO's text with shardings of sdy."""
+    """Compile a program in this process, which has `devices` CPU devices. The client of jaxlib accepts StableHLO text
+    with sdy shardings.
+    """
     backend: Any = import_module("jax.extend.backend")
     client: Any = import_module("jaxlib.xla_client")
     jax: Any = import_module("jax")

@@ -1,4 +1,5 @@
-"""Fields of the cost model, each a value with a unit, a meaning and a source, which can be listed.
+"""Declarations of cost model fields. Each field is a value with a unit, a meaning and a source, and all fields can be
+listed.
 
 A source is a public document, a derivation, or a command of this repository. A value without such a source is `chosen`
 and states the result of `python -m bench.sensitivity`: whether half or twice the value changes a plan.

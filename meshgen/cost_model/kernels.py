@@ -19,10 +19,10 @@ class Device:
         peaks: FLOP/s of a dot by number format: an element type, `tf32`, or `tf32x3` (`meshgen/ops/precision.py`).
         vector_flops: FLOP/s of f32 arithmetic outside of dots.
         bandwidth: bytes/s of device memory.
-        launch_seconds: from the end of one kernel to the start of the next on a stream.
+        launch_seconds: seconds from the end of one kernel to the start of the next kernel on a stream.
         l2_bandwidth: bytes/s that the L2 cache delivers to all multiprocessors.
         shared_bytes: largest shared memory of one block.
-        arch: the architecture, if it is not `name`.
+        arch: the architecture; empty if `name` is the architecture.
         product: the name under which the device is sold.
     """
 
@@ -45,7 +45,7 @@ class Device:
         "bytes/s", "rate from the L2 cache to all multiprocessors",
         "NVIDIA A100 Tensor Core GPU architecture: 5,120 bytes per clock; derived: times the boost clock, on a B200 from each of two dies",
     )  # fmt: skip
-    arch: str = ""  # the architecture, if the name is another one
+    arch: str = ""  # the architecture; empty if `name` is the architecture
     product: str = ""
 
     @property

@@ -18,8 +18,8 @@ class Algorithm:
     """An algorithm, with a protocol, by which NCCL runs a collective over several hosts. NCCL uses the fastest one.
 
     A ring passes through all devices, host by host. A tree (all-reduce only) joins the hosts pairwise, up and down
-    again. Inside a host both take the time of a collective on that host. A ring additionally passes through the devices
-    of the other hosts.
+    again. Inside a host, both take as long as a collective on that host alone. A ring additionally passes through the
+    devices of the other hosts.
     """
 
     name: str

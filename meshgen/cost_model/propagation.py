@@ -11,14 +11,14 @@ _LEXICAL = "derived: larger than every cost of lower priority, smaller than ever
 
 @dataclass(frozen=True, eq=False)
 class Propagation:
-    """Costs of one mesh axis at a time, in seconds.
+    """Costs of sharding along one mesh axis, in seconds. Propagation decides axis by axis.
 
     They estimate the time of a step: bytes on links and the work of a device. In the first solution, latencies of
     collectives only break ties, since many collectives overlap with others or are combined with them. If latencies turn
     out to be a large part of the planned step, the program is solved again with full latencies.
 
-    Arguments that the user placed are moved on every step, so they keep their sharding unless that costs much more.
-    Gathering an argument (ZeRO, FSDP) is common, changing its layout is not.
+    Resharding an argument that the user sharded costs time in every step, so such an argument keeps its sharding unless
+    that is much more expensive. Gathering an argument (ZeRO, FSDP) is common, changing its layout is not.
     """
 
     latency_seconds: float = chosen(

@@ -9,7 +9,7 @@ from meshgen.cost_model.fields import chosen
 
 @dataclass(frozen=True, eq=False)
 class Resharding:
-    """Paths between two shardings of a value."""
+    """Parameters of the search for the cheapest sequence of collectives between two shardings of a value."""
 
     packing_seconds: float = chosen(
         4e-6, "s", "time to slice and concatenate the data for one more peer of a transfer", matters=True
@@ -20,7 +20,7 @@ class Resharding:
 class Rewriting:
     """Rewritten programs that are equivalent to the user's.
 
-    Estimation errors affect both alike, so the rewritten one must be clearly cheaper.
+    Costs are estimates, so the rewritten program must be clearly cheaper to be chosen.
     """
 
     worth: float = chosen(

@@ -17,10 +17,10 @@ class Link:
     """The links of one level.
 
     Attributes:
-        devices: number of devices that these links join into one domain; None for all.
+        devices: number of devices that these links join into one domain; None if they join all devices.
         bytes_per_second: send rate of a device, in one direction, while all devices of its domain send.
-        latency_seconds: from launch to finish. On the innermost level of the smallest collective, elsewhere of the
-            smallest message.
+        latency_seconds: from launch to finish. On the innermost level, it is that of the smallest collective; on outer
+            levels, that of the smallest message.
     """
 
     name: str
@@ -34,9 +34,9 @@ class Machine:
     """A machine profile. `links` are ordered from the innermost level to the outermost, which joins all devices.
 
     Attributes:
-        overlap_slowdown: share by which a kernel's time grows while a collective runs concurrently.
+        overlap_slowdown: fraction by which a kernel's time grows while a collective runs concurrently.
         device: name of the device in the cost model; None for the device of the target.
-        memory_bytes: of a device; None if unknown.
+        memory_bytes: memory of a device; None if unknown.
     """
 
     name: str
@@ -60,11 +60,13 @@ def _switched(name: str, devices: int, scale_up: float, scale_out: float, device
     return Machine(name, (inner, outer), device=device, memory_bytes=int(memory_bytes))
 
 
-MOST_DEVICES = 1 << 20  # devices of a domain; larger than any mesh
+MOST_DEVICES = 1 << 20  # number of devices that a domain may have; larger than any mesh
 
 
 def _one_host() -> Machine:
-    """Return one host of NVLink 4 that has room for any mesh. Other meshes of a program are on other hosts."""
+    """Return a machine with NVLink 4 in which one host has room for any mesh. Each mesh of a program is on another
+    host.
+    """
     links = DEFAULT.links
     inner = Link("nvlink", MOST_DEVICES, links.nvlink_bytes_per_second, links.nvlink_latency_seconds)
     outer = Link("infiniband", None, links.network_bytes_per_second, links.network_latency_seconds)
@@ -87,4 +89,5 @@ MACHINES = {
         _switched("gb200-nvl72", 72, 900e9, 50e9, "sm_100", 186e9),
     )
 }
-DEFAULT_MACHINE = "one-host"  # of programs that name no machine; its devices are those of the target
+# machine of programs that name no machine; its devices are those of the compilation target
+DEFAULT_MACHINE = "one-host"

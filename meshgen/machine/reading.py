@@ -15,13 +15,15 @@ from meshgen.cost_model.model import DEFAULT
 from meshgen.errors import Diagnostic, UsageError, system_reason
 from meshgen.machine.profiles import DEFAULT_MACHINE, MACHINES, MOST_DEVICES, Link, Machine
 
-MOST_FILE_BYTES = 1 << 20  # chosen: bytes; a profile has a few lines
-MOST_MEMORY, MOST_RATE = 1 << 53, 1e30  # chosen: bytes of a device, exact as a float; bytes per second
+MOST_FILE_BYTES = 1 << 20  # chosen: bytes of the largest profile file; a profile has a few lines
+# chosen: upper limits of a profile: bytes of a device's memory, exact as a float, and bytes per second of a link
+MOST_MEMORY, MOST_RATE = 1 << 53, 1e30
 DEVICES: Mapping[str, Device] = {device.name: device for device in DEFAULT.kernels.devices}
 
 
 def machine_of(machine: str | Path | Machine) -> Machine:
-    """Return the profile `machine`, a profile of `MACHINES` by name, or the profile in a JSON file.
+    """Return the machine profile that `machine` denotes: a profile itself, a name in `MACHINES`, or the path of a JSON
+    file.
 
     Raises:
         UsageError: MG0001 for a malformed profile or any other argument, MG0002 if the file cannot be read.
@@ -48,7 +50,7 @@ def machine_record(machine: Machine) -> dict[str, Any]:
 
 
 def machine_text(machine: Machine) -> str:
-    """Return the profile as it stands in a program's text: the name of a built-in profile, the JSON of any other."""
+    """Return the profile as text for a program: the name of a built-in profile, or the JSON of any other profile."""
     return machine.name if MACHINES.get(machine.name) == machine else json.dumps(machine_record(machine))
 
 
@@ -86,7 +88,9 @@ def _from_json(path: Path) -> Machine:
 
 
 def machine_from_record(value: Mapping[str, Any]) -> Machine:
-    """Return the profile of a record that `profile_fault` accepts. Equal to a built-in profile, it is that object."""
+    """Return the profile of a record that `profile_fault` accepts. If it equals a built-in profile, that object is
+    returned.
+    """
     values: dict[str, Any] = {**value, "links": tuple(Link(**link) for link in value["links"])}
     machine = Machine(**values)
     builtin = MACHINES.get(machine.name, machine)

@@ -1,4 +1,4 @@
-"""Contention of kernels with collectives: which of them run at the same time, and how much that slows the kernels down.
+"""Contention of kernels with collectives: which of them run concurrently, and how much this slows the kernels down.
 
 While n collectives run, a kernel takes 1 + n * overlap_slowdown times as long. Collectives are not slowed down.
 """
@@ -13,14 +13,14 @@ import numpy as np
 from meshgen.runtime.plan import COMPUTE, STREAMS, Item
 
 Array = np.ndarray[Any, Any]
-Interval = tuple[Array, Array]  # start and end on each rank
+Interval = tuple[Array, Array]  # start times and end times, per rank
 
 
 def issue_order(items: Sequence[Item]) -> list[Item]:
     """Return the items in an order in which every collective that may overlap a kernel is issued before the kernel.
 
-    A collective is issued right after the last kernel on which it depends. It can overlap all later kernels, but its
-    start does not depend on their duration. The order within each stream does not change.
+    A collective is issued right after the last kernel on which it depends. The collective can overlap all later
+    kernels, but its start does not depend on their duration. The order within each stream does not change.
     """
     issued, last, recorded = 0, dict[int, int](), dict[int, int]()
     # for each item, the number of kernels and control flow items on which it depends, including itself
@@ -39,13 +39,14 @@ def issue_order(items: Sequence[Item]) -> list[Item]:
 
 
 def stretched(start: Array, seconds: Array, collectives: Sequence[Interval], slowdown: float) -> Array:
-    """Return the end time of a kernel on each rank.
+    """Return the end time of a kernel on each rank, including the slowdown by collectives.
 
     Args:
         seconds: duration of the kernel without overlapping collectives.
         collectives: the collectives that may overlap the kernel.
     """
-    latest = start + seconds * (1 + slowdown * STREAMS)  # upper bound: each stream runs one collective at a time
+    # upper bound of the end time, because each stream runs one collective at a time
+    latest = start + seconds * (1 + slowdown * STREAMS)
     collectives = [(began, end) for began, end in collectives if (began < latest).any()]
     if not collectives:
         return start + seconds

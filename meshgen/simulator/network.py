@@ -1,4 +1,6 @@
-"""Duration of a collective in each of its groups, as the plan predicts it (`meshgen/ccl/links.py`), but group by group."""
+"""The duration of a collective, predicted as in the plan (`meshgen/ccl/links.py`), but separately for each group of
+devices.
+"""
 
 from __future__ import annotations
 
@@ -16,22 +18,22 @@ Array = np.ndarray[Any, Any]
 
 
 def axes_of(item: Item, mesh: Mesh) -> tuple[str, ...]:
-    """Return the mesh axes whose devices take part in one instance of the collective."""
+    """Return the mesh axes along which the devices of one group of the collective differ."""
     return link_axes(item.op, item.attrs, mesh) if "axes" not in item.attrs.given else group_axes(item.op, item.attrs)
 
 
 def moved_bytes(item: Item, plan: Schedule, mesh: Mesh) -> int:
-    """Return the bytes that a device transfers in a collective."""
+    """Return the bytes that each device sends in a collective."""
     return plan.collective(item, mesh).ring_bytes
 
 
 def packing_seconds(item: Item, plan: Schedule, mesh: Mesh) -> float:
-    """Return the predicted seconds of a collective for copies that pack and unpack messages, in addition to its links."""
+    """Return the predicted seconds of the copies that pack and unpack the messages of a collective."""
     return max(0.0, item.seconds - plan.collective(item, mesh).link_seconds)
 
 
 def linked_seconds(item: Item, plan: Schedule, mesh: Mesh) -> Array:
-    """Return the seconds of a collective on idle links for each group of `groups_of(mesh, axes_of(...))`."""
+    """Return the seconds of a collective on otherwise idle links, for each group of `groups_of(mesh, axes_of(...))`."""
     moved, axes = moved_bytes(item, plan, mesh), axes_of(item, mesh)
     if not moved:
         return np.zeros(len(groups_of(mesh, axes).members))

@@ -1,4 +1,5 @@
-"""A schedule re-timed for another machine: the compiler's cost model prices its kernels, collectives and control flow.
+"""Re-timing of a schedule for another machine: the compiler's cost model predicts new times for kernels, collectives
+and control flow.
 
 The order of launches, their streams and their buffers do not change.
 """
@@ -17,7 +18,8 @@ from meshgen.runtime.plan import STREAMS, Item, Schedule
 
 
 def retimed(plan: Schedule, mesh: Mesh, machine: Machine) -> tuple[Schedule, Mesh]:
-    """Return the schedule as predicted for `machine`, which must name its device, and the mesh on that machine.
+    """Return the schedule with the times predicted for `machine`, and the mesh on that machine. `machine.device` must
+    be set.
 
     If the schedule was planned for the same machine, the result equals it.
     """
@@ -31,7 +33,7 @@ def costs_on(machine: Machine) -> Costs:
 
 
 class _Retiming:
-    """Re-timing of one program on a mesh; each kernel is priced once."""
+    """Re-times one program on a mesh. The time of each distinct kernel is predicted once."""
 
     def __init__(self, mesh: Mesh, costs: Costs) -> None:
         self._mesh, self._costs = mesh, costs

@@ -41,7 +41,8 @@ class PartTimes:
     Attributes:
         watched: the ranks whose `spans` are recorded.
         end: seconds after which each rank is done [ranks].
-        computing: seconds in which kernels run on each rank [ranks]; the rest is communication or waiting.
+        computing: seconds in which kernels run on each rank [ranks]; in the other seconds, the rank communicates or
+            waits.
     """
 
     mesh: Mesh
@@ -134,12 +135,14 @@ def _conditions_of(conditions: Conditions, ranks: range) -> Conditions:
 
 
 def _play(timelines: Sequence[Timeline]) -> None:
-    """Run the items of all meshes. A mesh runs until it reaches a transfer, which runs when both sides have reached it.
+    """Run the items of all meshes. A mesh runs until it reaches a transfer to or from another mesh. The transfer runs
+    when both meshes have reached it.
 
     The verifier has proven that the meshes do not deadlock.
     """
     queues = [iter(timeline.order) for timeline in timelines]
-    waiting: dict[int, tuple[Timeline, Item]] = {}  # by channel
+    # channel -> timeline and transfer of the mesh that has reached the transfer first
+    waiting: dict[int, tuple[Timeline, Item]] = {}
     ready = list(range(len(timelines)))
     index_of = {timeline: index for index, timeline in enumerate(timelines)}
     while ready:
@@ -158,7 +161,7 @@ def _play(timelines: Sequence[Timeline]) -> None:
 
 
 def _meet(one: tuple[Timeline, Item], other: tuple[Timeline, Item]) -> None:
-    """Run a transfer: it starts when all ranks of both meshes are ready, and ends everywhere at the same time."""
+    """Run a transfer: it starts when all ranks of both meshes are ready, and ends on all of them at the same time."""
     start = max(float(timeline.ready(item).max()) for timeline, item in (one, other))
     seconds = max(item.seconds for _, item in (one, other))
     for timeline, item in (one, other):

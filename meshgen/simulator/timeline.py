@@ -54,7 +54,7 @@ class Conditions:
 
 
 def is_rank(value: Any) -> bool:
-    """Whether `value` is an integer; whether the rank exists depends on the mesh."""
+    """Whether `value` is an integer, so that it can be a rank. Whether the rank exists depends on the mesh."""
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
@@ -64,7 +64,7 @@ def _is_number(value: Any) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Span:
-    """An execution of an item. `ready`, `start` and `end` are in seconds, for each watched rank."""
+    """One execution of an item of a schedule. `ready`, `start` and `end` are in seconds, for each watched rank."""
 
     item: Item
     plan: Schedule
@@ -76,27 +76,28 @@ class Span:
 class Timeline:
     """The timeline of the ranks of one mesh.
 
-    `spans` are the items executed so far. Of a loop, they include only the simulated iterations. Collectives are issued
-    as early as their stream and their events allow (`issue_order`), so that all collectives that overlap a kernel are
-    known.
+    `spans` are the items executed so far. For a loop, they include only the simulated iterations. Collectives are
+    issued as early as their stream and their events allow (`issue_order`), so that all collectives that overlap a
+    kernel are known.
     """
 
     def __init__(self, plan: Schedule, mesh: Mesh, conditions: Conditions, watched: Sequence[int]) -> None:
         """Start at time 0.
 
-        The machine of `mesh` must name its device, and the times of `plan` must be for it (`retimed`).
+        The machine of `mesh` must name a device, and the times of `plan` must be predictions for this machine
+        (`retimed`).
         """
         machine = mesh.machine
         assert machine and machine.device
         self.plan, self.mesh = plan, mesh
         self.spans: list[Span] = []
-        self.computing = np.zeros(mesh.size)  # seconds in which kernels run
+        self.computing = np.zeros(mesh.size)  # seconds in which kernels run, per rank
         self.watched, self._slowdown = tuple(watched), machine.overlap_slowdown
         self._copy = costs_on(machine).copy
         self._slow = _factors(conditions.slow_devices, mesh)
         self._slow_links = _factors(conditions.slow_links, mesh)
         self._jitter, self._random = conditions.jitter, np.random.default_rng(conditions.seed)
-        self._seconds = IdentityDict[Item, Array]()  # seconds of collectives, per rank
+        self._seconds = IdentityDict[Item, Array]()  # seconds of each collective, per rank
         self._orders = IdentityDict[Schedule, list[Item]]()
         self._frame = _Frame(np.zeros(mesh.size))
 
@@ -148,7 +149,7 @@ class Timeline:
         frame.done(item, end)
 
     def _collective_seconds(self, item: Item, plan: Schedule) -> Array:
-        """Return the seconds of a collective per rank. A slow member slows its group down."""
+        """Return the seconds of a collective per rank. A slow rank slows its entire group down."""
         if (seconds := self._seconds.get(item)) is None:
             groups = groups_of(self.mesh, axes_of(item, self.mesh))
             linked = linked_seconds(item, plan, self.mesh)[groups.group] * groups.latest(self._slow_links)

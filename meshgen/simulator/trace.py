@@ -89,7 +89,7 @@ def _event(item: Item, pid: int, start: float, end: float, details: Event) -> Ev
 
 
 def _waiting_seconds(span: Span, index: int) -> float:
-    """Return the seconds for which a rank waited for the last rank of its group."""
+    """Return the seconds for which the watched rank `index` waited for the last rank of its group."""
     return float(span.start[index] - span.ready[index])
 
 

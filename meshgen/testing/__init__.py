@@ -1,1 +1,3 @@
-"""Tools for testing meshgen and for `meshgen check`: the oracle, random programs, shrinking."""
+"""Tools for testing meshgen and for `meshgen check`: the oracle, random programs, and the shrinking of failing
+programs.
+"""

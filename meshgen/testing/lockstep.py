@@ -4,7 +4,7 @@ Before:  %y = manual %x {%t: tile; %g = all_gather %t; ...} After:   %t0 = slice
 concatenate %t0, %t1, ...
 
 This defines the semantics of a manual computation in terms of plain ops. It is the reference for law 1: all ranks
-together compute what the program computes on one device.
+together must compute what the program computes on one device.
 """
 
 from __future__ import annotations
@@ -60,18 +60,18 @@ def _communicates(graph: Graph) -> bool:
 
 @dataclass
 class _LockstepWriter(Rows):
-    """Writes the bodies of manual computations for all devices.
+    """Writes out the body of a manual computation for all devices. A row is a list with one value per device.
 
     Attributes:
-        producers_of: defining node of each value in the bodies that were written.
-        rows_of: value in a body -> the corresponding values on each device, including captured values.
+        producers_of: defining node of each value in the bodies that are written out.
+        rows_of: value in a body, or captured by it -> the corresponding value on each device.
     """
 
     producers_of: dict[Value, Node] = field(default_factory=dict[Value, Node])
     rows_of: dict[Value, Row] = field(default_factory=dict[Value, Row])
 
     def manual(self, node: Node, operands: Sequence[Value]) -> list[Value]:
-        """Write a manual computation of the global operands, and return its global results."""
+        """Write out a manual computation of the global operands, and return its global results."""
         ins = zip(operands, node.attrs.in_shardings, strict=True)
         outs = zip(
             self.body(node.regions[0], [self._shards(*pair) for pair in ins]), node.attrs.out_shardings, strict=True
@@ -80,7 +80,7 @@ class _LockstepWriter(Rows):
         return [self._assembled(*pair, result.type) for pair, result in ends]
 
     def body(self, body: Graph, inputs: Sequence[Row]) -> list[Row]:
-        """Write a body for every device, and return its outputs."""
+        """Write out a body for every device, and return the rows of its outputs."""
         rows = self.rows_of
         rows.update(zip(body.inputs, inputs, strict=True))
         self.producers_of |= body.index.producers
@@ -94,9 +94,8 @@ class _LockstepWriter(Rows):
         return [self._shard(value, sharding, rank) for rank in self.ranks]
 
     def _shard(self, value: Value, sharding: Sharding, rank: int) -> Value:
-        """Return the tile of a device.
-
-        A partial value goes to the first device of its group; the others get the neutral element.
+        """Return the tile of device `rank`. A partial value goes to the first device of each group, and the other
+        devices get the neutral element.
         """
         for axis, kind in sharding.partial:
             if self.mesh.coordinate(rank, axis):
@@ -128,7 +127,9 @@ class _LockstepWriter(Rows):
         return global_value
 
     def _summed(self, row: Row, sharding: Sharding, rank: int) -> Value:
-        """Return the tile of a device, reduced axis by axis with the partial values of the other devices."""
+        """Return the tile of device `rank` without partial axes: it is reduced axis by axis with the values of the
+        other devices.
+        """
         if not sharding.partial:
             return row[rank]
         (axis, kind), *rest = sharding.partial
@@ -148,7 +149,7 @@ class _LockstepWriter(Rows):
         return [[results[i] for results in rows] for i in range(len(node.results))]
 
     def _alone(self, node: Node, operands: list[Value], rank: int) -> list[Value]:
-        """Write a node for one device."""
+        """Write out a node for one device."""
         key = (node, *operands) if not node.regions else (node, rank)
         if key not in self.seen:
             position = self.ranks.index(rank)
@@ -181,7 +182,8 @@ class _LockstepWriter(Rows):
         condition_region, body_region = (
             self._lockstep_region(region, self.ranks, self.rows_of) for region in (condition, body)
         )
-        if trip_count(node, self.producers_of) is not None:  # a constant trip count is the same on all devices
+        # a loop with a constant trip count ends on all devices at once
+        if trip_count(node, self.producers_of) is not None:
             condition_region.outputs = condition_region.outputs[:1]
             return self._append_control_flow(node, [], inputs, (condition_region, body_region))
         writer = _LockstepWriter(condition_region, node.loc, mesh=self.mesh, ranks=self.ranks)
@@ -199,7 +201,7 @@ class _LockstepWriter(Rows):
     def _append_control_flow(
         self, node: Node, choice: list[Value], inputs: list[Row], regions: tuple[Graph, ...]
     ) -> list[Row]:
-        """Append a control flow node that all devices execute together, and return its results on each device."""
+        """Append one control flow node for all devices together, and return the rows of its results."""
         flat = [value for row in inputs for value in row]
         results = [Value(value.type, "", None, value.loc) for value in node.results for _ in self.ranks]
         self.graph.nodes.append(replace(node, operands=[*choice, *flat], results=results, regions=regions))
@@ -207,9 +209,8 @@ class _LockstepWriter(Rows):
         return [results[i : i + count] for i in range(0, len(results), count)]
 
     def _lockstep_region(self, region: Graph, ranks: tuple[int, ...], captures: Mapping[Value, Row]) -> Graph:
-        """Return a region for the devices `ranks`, with an input for each original input on each device.
-
-        Outputs likewise.
+        """Return a region for the devices `ranks`. It has one input per original input and device, and outputs
+        likewise.
         """
         rows = [[Value(value.type, "", None, value.loc) for _ in ranks] for value in region.inputs]
         inner = Graph(region.name, [value for row in rows for value in row])

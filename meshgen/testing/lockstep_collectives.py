@@ -1,4 +1,4 @@
-"""Collectives of all devices in lockstep, written as plain ops from a value per device to a value per device.
+"""Collectives of all devices in lockstep, written as plain ops on rows, which are lists with one value per device.
 
 Before:  %g = all_gather %t on x          After:   %g = concatenate %t0, %t1      on both devices
 
@@ -24,12 +24,12 @@ from meshgen.mesh import Mesh
 from meshgen.ops.evaluate.common import neutral, poisoned
 from meshgen.ops.rules.rule import OP_OF_KIND
 
-Row = list[Value]  # a value on each device
+Row = list[Value]  # one value per device
 
 
 @dataclass
 class Rows(Builder):
-    """Builder of the ops of the devices `ranks`. Equal ops on equal operands are written once."""
+    """Builds the ops of the devices `ranks`. Equal ops on equal operands are written once."""
 
     mesh: Mesh = field(kw_only=True)
     ranks: tuple[int, ...] = field(kw_only=True)
@@ -157,7 +157,7 @@ def _permute_pairs(writer: Rows, node: Node, row: Row) -> Row:
 
 
 def _transfer(writer: Rows, node: Node, row: Row) -> Row:
-    """Write a permute, retile or halo exchange: each device fetches parts of its tile.
+    """Write a permute, retile or halo exchange: each device fetches parts of its result from tiles of other devices.
 
     A halo update keeps all other rows.
     """
@@ -180,7 +180,9 @@ def _put(writer: Rows, buffer: Value, parts: Sequence[tuple[int, Any, Any]], row
 
 
 def _fetch_rows(writer: Rows, node: Node, row: Row) -> Row:
-    """Write a `fetch_rows`: each device gets rows of the concatenated tiles, one part after the other."""
+    """Write a `fetch_rows`: each device gets several ranges of rows of the concatenated tiles, which are
+    concatenated.
+    """
     dim, count = node.attrs.dim, node.result.type.sizes[node.attrs.dim]
 
     def run(group: list[Value]) -> list[Value]:
@@ -197,7 +199,7 @@ def _fetch_rows(writer: Rows, node: Node, row: Row) -> Row:
 def _fetched(writer: Rows, group: list[Value], part: Part, dim: int, node: Node) -> Iterator[Value]:
     """Yield the rows of one part for each device of a group.
 
-    With wrapping, rows past the end are those at the start of the concatenated tensor.
+    With wrapping, rows past the end of the concatenated tensor are taken from its start.
     """
     fetch = part.fetch
     tiles = [writer.rows(tile, dim, part.start, part.start + fetch.tile) for tile in group]

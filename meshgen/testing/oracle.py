@@ -1,4 +1,4 @@
-"""The oracle, which checks law 1: all simulated ranks together compute the result of the program on one device."""
+"""The oracle, which checks law 1: all simulated ranks together must compute the result of the program on one device."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class OutputCheck:
     """The result of comparing one output.
 
     Attributes:
-        max_abs_error, tolerance: of the element that exceeds its tolerance by the largest factor.
+        max_abs_error, tolerance: error and tolerance of the element with the largest ratio of both.
         place: index of that element; empty for an output without elements.
         unbounded: number of elements that were not compared, because rounding alone may change them arbitrarily (for
             example, a comparison of nearly equal sums).
@@ -71,7 +71,9 @@ class OutputCheck:
 
 @dataclass(frozen=True)
 class CheckResult:
-    """The verdict of the oracle. The numbers are those of the worst output; `faults` say what differs."""
+    """The verdict of the oracle. The numbers are for the output with the largest error; `faults` describe the
+    differences.
+    """
 
     ok: bool
     max_abs_error: float
@@ -91,15 +93,15 @@ class CheckResult:
 
 def check(module: Module, *, pipeline: Pipeline, args: Sequence[Array] | None = None, seed: int = 0,
           runs: Sequence[Run] = ()) -> CheckResult:  # fmt: skip
-    """Compare a program with the output of `pipeline`, which ends at stage partition or fuse.
+    """Check that the output of `pipeline`, which ends at stage partition or fuse, computes the same as the program.
 
     Args:
-        module: the program at any stage up to partition. Up to stage optimize, its reference is its result on one
-            device, because collectives only move values. At stage partition, the reference is its own result on all
-            ranks.
+        module: the program at any stage up to partition. Up to stage optimize, the reference is the result of the
+            program on one device, because collectives only move values. At stage partition, the reference is the result
+            of the program itself on all ranks.
         pipeline: the passes under test.
         args: global arguments. The default is seeded random arguments without zeros.
-        runs: further ways to run the output of the pipeline, which must give the same results.
+        runs: functions that run the output of the pipeline in further ways; their results must be the same.
     Raises:
         MeshgenError: the pipeline rejects the program, or the arguments do not match it.
     """
@@ -113,7 +115,7 @@ def check(module: Module, *, pipeline: Pipeline, args: Sequence[Array] | None = 
     faults: list[Diagnostic] = []
     try:
         simulated = simulate(local, args, tolerance=bounds)
-    # Replicas differ: report it, and continue with one of them to report the errors of all outputs.
+    # Replicas of a value differ: report it, and continue with one replica to report the errors of all outputs.
     except NumbersDiffer as error:
         faults += error.diagnostics
         simulated = simulate(local, args, tolerance=None)
@@ -129,7 +131,7 @@ def check(module: Module, *, pipeline: Pipeline, args: Sequence[Array] | None = 
 
 
 def whole(module: Module) -> Graph:
-    """Return the program as one graph, also if it has several meshes."""
+    """Return the program as one module. The parts of a program on several meshes are joined."""
     if not module.parts:
         return module.graph
     return whole_graph(replace(module, parts=[replace(p, graph=on_one_device(p.graph, p.mesh)) for p in module.parts]))
@@ -158,11 +160,11 @@ def _without_collectives(graph: Graph, replacements: dict[Value, Value]) -> Grap
 
 
 def _local_meaning(module: Module, args: Sequence[Array]) -> tuple[list[Array], list[Array]]:
-    """Return the outputs of all ranks of the unoptimized program and their error bounds.
+    """Return the outputs of all ranks of the unoptimized per-device program, and their error bounds.
 
     Passes may only change where and in which order values of devices are summed. Without a reduction, results are
     therefore bitwise equal. Otherwise each op and device may add a rounding error of one unit roundoff of the largest
-    summed or returned value. That later functions may magnify an error is not counted.
+    summed or returned value. The bound ignores that later functions may magnify an error.
     """
     nodes = [node for node in module.graph.nodes if node.op in _REDUCTIONS]
     summed = [*(node.operands[0] for node in nodes), *module.graph.outputs]
@@ -184,7 +186,7 @@ def compare(type_: TensorType, expected: Array, actual: Array, bound: Array | fl
         return OutputCheck(type_, False, float("inf"), 0.0)
     if not expected.size:
         return OutputCheck(type_, True, 0.0, 0.0)
-    if is_complex(type_.dtype):  # real and imaginary part separately: an infinite part must not hide the other
+    if is_complex(type_.dtype):  # compare real and imaginary part separately: an infinite part must not hide the other
         parts = TensorType((*type_.shape, 2), real_dtype(type_.dtype))
         left, right = (np.array(x)[..., None].view(parts.numpy_dtype) for x in (expected, actual))
         wide = np.broadcast_to(np.asarray(bound, np.float64), expected.shape)[..., None]
@@ -213,7 +215,7 @@ def _errors(expected: Array, actual: Array, floats: bool) -> Array:
 
 
 def _excess(output: OutputCheck) -> float:
-    """Return the error as a multiple of the tolerance."""
+    """Return the error of an output as a multiple of its tolerance."""
     if not output.max_abs_error:
         return 0.0
     return output.max_abs_error / output.tolerance if output.tolerance else float("inf")

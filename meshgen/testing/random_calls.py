@@ -14,7 +14,7 @@ from meshgen.testing.generators.parameters import Nested, names_of, random_param
 
 
 def calls_agree(seed: int, *, in_any_order: bool = True) -> str:
-    """Compile and save the function of a seed, call it in several ways, and compare the results.
+    """Compile and save the random function of a seed, call it in several ways, and compare the results.
 
     Args:
         in_any_order: whether to call it with dict keys in another order than in tracing.

@@ -42,7 +42,7 @@ def _grown(writer: Writer) -> Module:
 
 
 def random_open_program(seed: int) -> OpenProgram:
-    """Return a program with open input sizes and maybe open mesh axes, together with sizes for which it may be valid."""
+    """Return a program with open input sizes and maybe open mesh axes, together with sets of sizes to try."""
     rng = np.random.default_rng([seed, 4])
     writer = Writer(rng, random_mesh(rng), [op for op in OPS if op not in collectives.OPS], variety=OPEN)
     return opened(_grown(writer), writer)

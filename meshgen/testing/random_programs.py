@@ -1,4 +1,4 @@
-"""Checks law 1 on random programs: all ranks together compute what the program computes on one device.
+"""Checks law 1 on random programs: all ranks together must compute what the program computes on one device.
 
 A check goes end to end, from annotations to a module that runs on the reference device. A program that is rejected,
 crashes a pass or gives wrong results is shrunk to a small program with the same failure, which is written as text.
@@ -46,7 +46,7 @@ _CALLS = 20
 
 @dataclass(frozen=True)
 class Fault:
-    """A failure of a program. `kind` distinguishes failures; `text` describes this one."""
+    """A failure of a program. `kind` is the class of failure that shrinking preserves; `text` describes the failure."""
 
     kind: str
     text: str
@@ -69,7 +69,7 @@ class Failure:
 
 
 def options_of(seed: int) -> Options:
-    """Return the options for a seed; one program in five gets global arguments."""
+    """Return the compile options for a seed. One program in five gets global arguments."""
     return Options("cpu", "global" if seed % 5 == 1 else "local")
 
 
@@ -95,8 +95,8 @@ def program_of(seed: int) -> Module:
 
     - one in ten contains collectives (stage partition), one in twelve has two meshes;
     - one in seven has rare element types and dims of size 0 (`WIDE`);
-    - one in three of the others has complex numbers, ops that use a value twice, and more mesh axes (`ODD`);
-    - one in nine of the rest has open sizes, and is returned for one set of sizes.
+    - one in three of the remaining ones has complex numbers, ops that use a value twice, and more mesh axes (`ODD`); -
+    one in nine of the rest has open sizes, and is returned for one set of sizes.
     """
     if is_open(seed):
         return random_open_program(seed).closed
@@ -191,7 +191,7 @@ def closings(seed: int, options: Options) -> list[Module]:
 
 
 def _unbuilt_failure(seed: int, fault: Fault, folder: Path) -> Failure:
-    """Write a report for a seed whose program cannot be built, with the text of its open program if it has one."""
+    """Report a seed whose program cannot be built. If the seed has an open program, its text is written to `folder`."""
     path = _program_path(folder, seed)
     text = print_text(random_open_program(seed).module) if is_open(seed) else ""
     message = fault.text.replace("\n", "\n// ")

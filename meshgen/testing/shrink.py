@@ -1,8 +1,8 @@
 """Delta debugging: find a smaller program that fails in the same way.
 
-Moves remove, in this order: unused ops, outputs, ops, inner ops, annotations, options, halos and offsets, devices, axes
-of single annotations, sizes of dims. A move is accepted if the failure remains. The search ends when no move is
-accepted.
+A move removes one thing. Moves are tried in this order: unused ops, outputs, ops, ops in regions, annotations, options,
+halos and offsets, devices, axes of single annotations, sizes of dims. A move is accepted if the failure remains. The
+search ends when no move is accepted.
 """
 
 from __future__ import annotations
@@ -25,14 +25,16 @@ from meshgen.spec import Sharding
 from meshgen.testing.lockstep import on_one_device
 from meshgen.testing.random_graphs import random_arguments
 
-MAX_TRIES = 2000  # Limit on candidates, each of which is compiled and run. Chosen: bounds the time of one search.
+# Maximum number of candidate programs, each of which is compiled and run. Chosen: bounds the time of one search.
+MAX_TRIES = 2000
 
 
 def shrink(module: Module, fails: Callable[[Module], bool], max_tries: int = MAX_TRIES) -> Module:
     """Return a module at stage import that is smaller than `module` and for which `fails` is still true.
 
     Args:
-        fails: whether a candidate has the same failure. A MeshgenError that it raises counts as another failure.
+        fails: function that returns whether a candidate has the same failure. A MeshgenError that it raises counts as
+            another failure.
     Returns:
         `module` itself if nothing can be removed. The result is deterministic.
     """
@@ -63,7 +65,7 @@ def shrink(module: Module, fails: Callable[[Module], bool], max_tries: int = MAX
 
 
 def _completed(module: Module) -> Module:
-    """Return a program of tiles with the signature of its current graph."""
+    """Return a per-device program with a signature that matches its changed graph."""
     if module.stage == "partition":
         module = replace(module, in_types=[], out_types=[], in_shardings=[], out_shardings=[])
         complete_local(module)
@@ -71,7 +73,7 @@ def _completed(module: Module) -> Module:
 
 
 def _is_consistent(module: Module) -> bool:
-    """Whether op results have their declared types and all loops terminate; resized dims may be inconsistent."""
+    """Whether op results have their declared types and all loops terminate. Moves that resize dims may violate both."""
     graph = module.graph
     if module.stage == "partition":
         return not verify_graph(graph, module.mesh)
@@ -109,7 +111,9 @@ def _fewer_dead(module: Module) -> Iterator[Module]:
 
 
 def _fewer_nodes(module: Module) -> Iterator[Module]:
-    """Remove one op, the last ones first. An operand of the same type replaces the result, or else a new input does."""
+    """Remove one op, the last ones first. The result is replaced by an operand of the same type, or else by a new
+    input.
+    """
     for node in reversed(module.graph.nodes):
         if len(node.results) == 1:
             same_type = [v for v in node.operands if v.type == node.result.type]
@@ -277,7 +281,9 @@ def _resharded(module: Module, keep: Callable[[str], bool], only: int | None = N
 
 
 def _with_shardings(module: Module, change: Callable[[Sharding], Sharding], only: int | None = None) -> Module:
-    """Return the module with `change` applied to its annotations, or only to number `only` of `_shardings`."""
+    """Return the module with `change` applied to all annotations, or only to annotation number `only` in the order of
+    `_shardings`.
+    """
     count = iter(range(len(_shardings(module))))
 
     def changed(sharding: Sharding) -> Sharding:

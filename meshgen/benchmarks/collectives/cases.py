@@ -39,7 +39,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {"all": ("host", "device"), "host": ("de
 
 
 def bus_factor(kind: str, ranks: int) -> float:
-    """Return the bytes that each link of a rank carries, divided by `size`."""
+    """Return the factor from algbw to busbw: the bytes that each link of a rank carries, divided by `Case.size`."""
     match kind:
         case "all_reduce":
             return 2 * (ranks - 1) / ranks
@@ -65,7 +65,7 @@ class Layout(NamedTuple):
 
     @property
     def groups(self) -> list[str]:
-        """The names in `GROUPS` that form groups of several ranks. "host" and "across" are left out where they equal
+        """Return the names in `GROUPS` whose groups have several ranks. "host" and "across" are omitted if they equal
         "all".
         """
         hosts, inside = self.mesh.sizes
@@ -83,7 +83,7 @@ def layout_of(hosts: Sequence[str]) -> Layout:
 
 @dataclass(frozen=True)
 class Case:
-    """One collective, which all groups of a kind execute at the same time.
+    """One measured collective, which all groups of the kind `group` execute at the same time.
 
     Attributes:
         kind: the collective, one of `KINDS`.
@@ -105,7 +105,7 @@ class Case:
 
     @property
     def size(self) -> int:
-        """The size in bytes, as nccl-tests counts it."""
+        """Return the size in bytes, as nccl-tests defines it."""
         return self.count * DTYPES[self.dtype].itemsize * (self.ranks if self.kind in _OF_PARTS else 1)
 
     @property
@@ -121,15 +121,15 @@ class Case:
         return self.kind != "reduce"
 
     def offsets(self, member: int) -> tuple[int, int]:
-        """Return the index of the first element of operand and result of rank `member`, for in-place calls in one
-        buffer.
+        """Return the indices of the first element of the operand and of the result of rank `member` in the one buffer
+        of an in-place call.
         """
         start = member * self.count
         return start * (self.kind == "all_gather"), start * (self.kind == "reduce_scatter")
 
 
 def case_of(kind: str, size: int, dtype: str, reduction: str, group: str, ranks: int, root: int) -> Case:
-    """Return the largest case of at most `size` bytes, with at least one element per rank."""
+    """Return the case with the most elements that fit into `size` bytes, but at least one element per rank."""
     count = size // DTYPES[dtype].itemsize // (ranks if kind in _OF_PARTS else 1)
     return Case(kind, max(count, 1), dtype, reduction if kind in REDUCING else "", group, ranks, root)
 
@@ -184,7 +184,7 @@ def expected_result(case: Case, member: int) -> Array | None:
 def count_wrong(case: Case, actual: Array, member: int) -> int:
     """Return the number of elements of `actual` that differ from the expected result.
 
-    Reduced floats may differ by one rounding per rank.
+    Reduced floats may differ by one rounding error per rank.
     """
     reference = expected_result(case, member)
     if reference is None:

@@ -36,12 +36,12 @@ class Outcome:
 
 
 class Engine(Protocol):
-    """An executor of collectives that has all ranks, or only those of this process.
+    """An executor of collectives for all ranks, or only for the ranks of this process.
 
     Attributes:
         layout: the layout of all ranks.
         reports: whether this process writes the results of all ranks.
-        facts: properties of the run, such as the version of the library.
+        facts: facts about the run that are stored with the results, such as the version of the library.
     """
 
     layout: Layout

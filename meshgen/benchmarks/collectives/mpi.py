@@ -48,7 +48,7 @@ class MpiEngine:
             text = f"MPI reduces no {case.dtype}"
             raise UsageError(Diagnostic("MG0001", text, hint="leave it out of -d, or use another engine"))
         if case.kind == "broadcast" and not in_place:
-            return None  # MPI_Bcast has one buffer, so it is always in place
+            return None  # unsupported: MPI_Bcast has one buffer, so it is always in place
         comm = self._comms[case.group]
         memory = _Memory(case, self._members[case.group], in_place)
         call = self._call(case, comm, memory, in_place)
@@ -64,7 +64,7 @@ class MpiEngine:
         return Outcome(tuple(samples.tolist()), wrong_count)
 
     def _sample(self, call: Callable[[], object], iterations: int) -> float:
-        """Return the seconds per call of `iterations` calls in a row, which all ranks begin together."""
+        """Return the seconds per call for `iterations` consecutive calls, which all ranks begin together."""
         self._all.Barrier()
         begin = time.perf_counter()
         for _ in range(iterations):

@@ -104,7 +104,7 @@ class NcclEngine:
             run_lowered(self._api, self._comms, works)
 
     def _sample(self, works: Mapping[int, RankWork], iterations: int) -> float:
-        """Return the seconds per call of `iterations` calls in a row, on the slowest GPU of this process."""
+        """Return the seconds per call for `iterations` consecutive calls, on the slowest GPU of this process."""
         self._record("begin")
         self._run(works, iterations)
         self._record("end")
@@ -118,7 +118,7 @@ class NcclEngine:
             self._api.cuda("cuEventRecord", event, device.streams[COMMUNICATION])
 
     def _elapsed(self, device: Device) -> float:
-        """Return the milliseconds between the two events."""
+        """Return the milliseconds between the start event and the end event of a device."""
         ends = (device.event(key, is_timed=True) for key in ("begin", "end"))
         return float(self._api.cuda("cuEventElapsedTime", *ends))
 

@@ -1,5 +1,5 @@
-"""Times that the cost model predicts for a machine profile. All ranks are in this process, which also checks the
-results of the calls.
+"""An engine whose times are predictions of the cost model for a machine profile. All ranks are in this process, which
+also checks the results of the calls.
 """
 
 from __future__ import annotations
@@ -29,9 +29,11 @@ from meshgen.errors import Diagnostic, UsageError
 from meshgen.ir.graph import DTYPES
 from meshgen.machine.profiles import DEFAULT_MACHINE, MACHINES, Machine
 
-# bytes of all operands and results in host memory, 256 MiB (chosen: fits the memory of any machine)
+# Most bytes of all operands and results in host memory for which results are checked: 256 MiB (chosen: fits the memory
+# of any machine).
 MOST_CHECKED_BYTES = 1 << 28
-_LINK_OPS = {"reduce": "reduce_to", "sendrecv": "shift"}  # names of the cost model that differ from those of nccl-tests
+# names of collectives in nccl-tests -> names in the cost model, where they differ
+_LINK_OPS = {"reduce": "reduce_to", "sendrecv": "shift"}
 
 
 class SimulatedEngine:

@@ -37,12 +37,12 @@ TITLES = {
     "us": "time (us)", "algbw": "algbw (GB/s)", "busbw": "busbw (GB/s)", "wrong": "#wrong", "spread": "spread",
     "in_us": "in-place time", "in_algbw": "algbw", "in_busbw": "busbw", "in_wrong": "#wrong", "in_spread": "spread",
 }  # fmt: skip
-MOST_SIZES = 1000  # message sizes in one run (chosen: a run takes minutes, not hours)
+MOST_SIZES = 1000  # largest number of message sizes in one run (chosen: a run takes minutes, not hours)
 
 
 def size_of(text: str) -> int:
-    """Return the number of bytes in `8`, `64K`, `128M`, `1G` (powers of 1,024, as in nccl-tests) or any text for
-    `byte_count`.
+    """Parse a number of bytes: `8`, `64K`, `128M`, `1G` (powers of 1,024, as in nccl-tests), or any text that
+    `byte_count` accepts.
     """
     size = byte_count(text)
     if not size:

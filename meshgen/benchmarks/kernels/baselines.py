@@ -14,7 +14,8 @@ import numpy as np
 
 Array = np.ndarray[Any, Any]
 Call = Callable[..., Any]
-WARM_UP, SAMPLES = 10, 30  # calls before the samples, and samples (chosen: torch.compile is done after 10 calls)
+# number of calls before the samples, and of samples (chosen: torch.compile is done after 10 calls)
+WARM_UP, SAMPLES = 10, 30
 WIDE = 8192  # rows and columns of the GEMM that measures the peak FLOP/s (chosen: long enough to reach it)
 
 

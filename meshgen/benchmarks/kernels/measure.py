@@ -1,5 +1,5 @@
-"""Kernels on one GPU: times with warm and cold caches, the fraction of the device's measured peak, results compared
-with PyTorch.
+"""Measurements of kernels on one GPU: times with warm and cold caches, the fraction of the device's measured peak, and
+a comparison of results with PyTorch.
 """
 
 from __future__ import annotations
@@ -27,11 +27,13 @@ from meshgen.runtime.module import LoadedModule
 from meshgen.runtime.random_arrays import random_array, random_operands
 
 Array = np.ndarray[Any, Any]
-WARM_UP, SAMPLES = 3, 30  # launches before the samples, and samples (chosen: medians of 30 vary little)
+WARM_UP, SAMPLES = 3, 30  # number of launches before the samples, and of samples (chosen: medians of 30 vary little)
 COPIED = 1 << 30  # bytes of the copy that measures the memory rate; more than any L2 cache
 SEED = 0  # seed of the random operands, the same in every run
-TOLERANCE = 2e-2  # of the largest result (chosen: two bf16 programs that add in different orders agree within it)
-# of a program whose reference NumPy computes where PyTorch is missing (chosen: takes about a second)
+# allowed error relative to the largest result (chosen: two bf16 programs that add in different orders agree within it)
+TOLERANCE = 2e-2
+# Largest number of operations of a program whose reference NumPy computes if PyTorch is missing (chosen: takes about a
+# second).
 MOST_REFERENCE_FLOPS = 1 << 30
 
 
@@ -46,7 +48,8 @@ class Ceilings:
     source: str
 
     def seconds(self, body: Graph, flops: float, nbytes: float, sheet: Sheet) -> float:
-        """Return the least seconds of a kernel with `flops` operations and `nbytes` bytes of traffic.
+        """Return the least seconds of a kernel with `flops` operations and `nbytes` bytes of traffic, at the peak
+        rates.
 
         GEMMs of other types than bf16 are scaled by the ratio of the peaks in the data sheet.
         """
@@ -86,7 +89,8 @@ class Gpu:
     def ceilings(self) -> Ceilings:
         """Measure the peak rates of the device.
 
-        Without PyTorch the FLOP/s come from the data sheet. Both rates do on an emulated device, which has no times.
+        Without PyTorch, the FLOP/s are those of the data sheet. On an emulated device, which has no times, both rates
+        are.
         """
         sheet, device, copied = device_of(self.arch), Device(self.api, 0), self.copied
         source, target = (device.allocate(copied, "a copy") for _ in range(2))
@@ -142,11 +146,11 @@ def _kernel(gpu: Gpu, module: LoadedModule, record: Record, ceilings: Ceilings) 
     item = next(candidate for candidate in module.schedule.launches() if candidate.item.kernel == name)
     with OneKernel(gpu.api, module.mesh, item.plan, item.item, operands) as kernel:
         launch = kernel.launch(module.manifest.kernels[name], module.loaded.member)
-        if launch is None:  # the grid of the kernel is empty
+        if launch is None:  # launch is None if the grid of the kernel is empty
             return {}
         warm, cold = _samples(gpu, gpu.timer_of(kernel.device, body), launch)
     times = summary(warm) | {key: value for key, value in summary(cold, "cold_").items() if key != "cold_least_us"}
-    if not times["us"]:  # an emulated GPU measures no times
+    if not times["us"]:  # no time: an emulated GPU measures none
         return {}
     ceiling_seconds = ceilings.seconds(body, record["flops"], record["bytes"], device_of(str(record["target"])))
     return times | {"of_ceiling": round(ceiling_seconds * 1e6 / times["us"], 4)}
@@ -164,7 +168,7 @@ def _against(gpu: Gpu, module: LoadedModule, name: str, program: Mapping[str, An
     Without PyTorch, the results are compared with NumPy's.
     """
     if module.mesh.size > 1:
-        return {}  # the inputs and results of the module belong to all devices
+        return {}  # not compared: the module has several devices, whose inputs and results it distributes
     args = [random_array(binding.type, [SEED, index]) for index, binding in enumerate(module.inputs)]
     results = module.run(args, device="emulate" if gpu.api.machine else "cuda")
     baseline_record, expected = gpu.torch.timed(name, args) if gpu.torch else ({}, None)

@@ -55,7 +55,7 @@ def gated(x: Any, w: Any, v: Any) -> Any:
     return jax.nn.silu(x @ w) * (x @ v)
 
 
-# m, n, k of projections in models of 0.1 to 70 billion parameters, of square, thin and long GEMMs, and of odd sizes.
+# (m, n, k) of GEMMs: projections in models of 0.1 to 70 billion parameters, square, thin and long GEMMs, and odd sizes.
 SHAPES = (
     (8192, 8192, 8192), (4096, 4096, 4096), (2048, 2048, 2048), (1024, 1024, 1024), (4096, 14336, 4096), (4096, 4096, 14336),
     (4096, 1024, 4096), (8192, 28672, 8192), (8192, 8192, 28672), (8192, 1280, 8192), (8192, 768, 768), (8192, 3072, 768),

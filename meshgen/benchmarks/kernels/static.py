@@ -1,5 +1,5 @@
-"""Properties of a program's kernels that need no GPU: template and tile, resources, instructions, used sectors,
-predicted time.
+"""Properties of a program's kernels that can be determined without a GPU: template and tile, resources, instructions,
+fraction of used memory sectors, predicted time.
 """
 
 from __future__ import annotations

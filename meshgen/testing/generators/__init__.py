@@ -1,4 +1,6 @@
-"""The ops of random programs: one function per kind of op, which appends the op to the graph if a value fits."""
+"""The ops of random programs: one function per kind of op. It appends the op to the graph if a value of the graph can
+be the operand.
+"""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""Random regions, which grow like programs: from any op, including ops with regions."""
+"""Random regions, which are built op by op like programs, also from ops that have regions."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from meshgen.ir.graph import Graph, TensorType, Value
 from meshgen.testing.generators.writer import Writer
 
-DEEPEST = 2  # maximum nesting depth of regions. Chosen: programs stay small
+DEEPEST = 2  # maximum nesting depth of regions. Chosen: keeps programs small
 
 
 @dataclass
 class Body(Writer):
-    """A region under construction, which can use the values around it. Instead of new inputs it gets constants."""
+    """A region under construction, which can use the values around it. Where a program would get a new input, a region
+    gets a constant.
+    """
 
     depth: int = 1
 
@@ -28,11 +30,11 @@ def depth_of(writer: Writer) -> int:
 def grown(writer: Writer, graph: Graph, result: Value, captured: Sequence[Value] = ()) -> tuple[Value, bool]:
     """Append a few random ops to a region.
 
-    The inputs of the region count as inexact, because a loop may carry rounded values. The values of `captured`, some
-    of the values around the region, are as exact as they are there.
+    The inputs of the region count as inexact, because a loop may carry rounded values. The values of `captured`, which
+    are defined outside of the region, are exact if they are exact there.
 
     Returns:
-        A value of the type of `result`, which may be `result`, and whether it is exact.
+        A value with the type of `result`, which may be `result` itself, and whether the value is exact.
     """
     exact = {*writer.exact}
     visible = [*captured, *graph.inputs]

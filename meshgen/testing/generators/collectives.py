@@ -24,7 +24,7 @@ _OF_REALS, _OF_WHOLES = ("sum", "sum", "max", "min"), ("sum", "max", "min", "and
 
 
 def _kinds(writer: Writer) -> dict[str, tuple[str, ...]]:
-    """Return the reduction kinds for each element type."""
+    """Map each element type to the reduction kinds that it supports."""
     return dict.fromkeys(writer.variety.reals, _OF_REALS) | dict.fromkeys(writer.variety.wholes, _OF_WHOLES)
 
 
@@ -57,11 +57,11 @@ class Tiles:
 
     def emit(self, op: str, operands: list[Value], result: TensorType, axes: Sequence[str] = (), *, equal: bool = False,
              **attrs: Any) -> Value:  # fmt: skip
-        """Append an op.
+        """Append an op, and record in `varies` along which axes its result differs.
 
         Args:
-            axes: axes along which the results of all devices are equal or all different.
-            equal: whether they are equal.
+            axes: axes along which `equal` describes the results of the devices.
+            equal: whether the results are equal along `axes`; otherwise they differ.
         """
         rounds = attrs.get("kind") == "sum" and floats(operands[0])
         if op in _OVER_AXES:
@@ -111,7 +111,7 @@ def _emit_to_root(tiles: Tiles, op: str, value: Value, result: TensorType, axes:
 
 
 def _random_root(tiles: Tiles, axes: Sequence[str]) -> tuple[int, ...]:
-    """Return the coordinates of a random device of a group."""
+    """Return the coordinates along `axes` of a random device."""
     return tuple(tiles.writer.integer(0, tiles.writer.mesh.axis_size(axis)) for axis in axes)
 
 
@@ -139,7 +139,7 @@ def scatter(tiles: Tiles) -> None:
 
 
 def exchange(tiles: Tiles) -> None:
-    """Append an `all_to_all`, which splits one dim and concatenates along another or the same one."""
+    """Append an `all_to_all`, which splits one dim and concatenates along the same or another dim."""
     axes = tiles.some_axes()
     count = tiles.count(axes)
     if value := tiles.pick(lambda v: any(n % count == 0 for n in v.type.sizes)):
@@ -158,7 +158,7 @@ def keep_on_one(tiles: Tiles) -> None:
 
 
 def pass_on(tiles: Tiles) -> None:
-    """Append a broadcast, a shift along an axis, or a permutation of devices."""
+    """Append a collective that passes tiles on: a broadcast, a shift along an axis, or a permutation of devices."""
     if value := tiles.pick():
         axes, op, mesh = tiles.some_axes(), tiles.writer.integer(0, 3), tiles.writer.mesh
         if op == 0:
@@ -224,7 +224,9 @@ TILE_OPS = (elementwise, elementwise, reduce_all, reduce_to_one, gather, scatter
 
 
 def manual(writer: Writer) -> None:
-    """Append a manual computation that maps even tiles of one or two values to tiles of a new value."""
+    """Append a manual computation whose operands are even tiles of one or two values, and whose results are tiles of a
+    new value.
+    """
     first = writer.pick(writer.numbers(rank=1), empty=True)
     if first is None or depth_of(writer):
         return
@@ -251,7 +253,7 @@ def manual(writer: Writer) -> None:
 
 
 def local_program(rng: np.random.Generator, mesh: Mesh, variety: Variety) -> Graph:
-    """Return a random per-device program, whose values are tiles."""
+    """Return a random per-device program, in which each device has a tile of every value."""
     writer = Writer(rng, mesh, variety=variety)
     tiles = Tiles(writer, mesh.names, {}, is_whole=True)
     for _ in range(writer.integer(1, 4)):

@@ -1,4 +1,4 @@
-"""Composite ops that refer to dims by factors, over random dims of a value."""
+"""Composite ops, whose attributes refer to dims by factor names, over random dims of a value."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def normalization(writer: Writer) -> None:
 
 
 def scaled_product(writer: Writer) -> None:
-    """Append a `scaled_dot` with a quantized operand, packed or not, and scales per group."""
+    """Append a `scaled_dot` with a quantized operand, which may be packed, and with one scale per group of elements."""
     m, n, g, i = (writer.integer(1, 8) for _ in range(4))
     sizes = {"m": m, "n": n, "g": g, "i": i}
     bits = writer.one_of((0, 0, 1, 2, 4))

@@ -40,7 +40,9 @@ def normalize(writer: Writer) -> None:
 
 
 def argmax(writer: Writer) -> None:
-    """Append an argmax along one dim: the value and its index, the first of equal ones."""
+    """Append an argmax along one dim: the maximum and its index, which is the first index if several elements are
+    maximal.
+    """
     if value := writer.pick(writer.numbers(rank=1), exact=True, empty=True):
         dim = writer.integer(0, value.type.rank)
         indices = writer.add("iota", [], TensorType(value.type.shape, "i32"), {"dim": dim})
@@ -103,9 +105,10 @@ def square(writer: Writer) -> None:
 
 
 def ragged(writer: Writer) -> None:
-    """Append a ragged dot, where groups of rows begin at positions that are data.
+    """Append a ragged dot: where the groups of rows begin is run-time data.
 
-    Groups either contract over their rows or are multiplied by a matrix each. A second ragged dot may follow.
+    Either each group is contracted over its rows, or each group is multiplied by another matrix. A second ragged dot
+    may follow.
     """
     if value := writer.pick(has_type(*NUMBERS, rank=2, most=2), empty=True):
         (rows, width), (groups, columns) = value.type.sizes, writer.shape(2)
@@ -124,7 +127,7 @@ def ragged(writer: Writer) -> None:
 
 
 def _consecutive(writer: Writer, groups: int) -> list[Value]:
-    """Return starts and ends of consecutive groups; some end after the last row."""
+    """Return random start and end rows of consecutive groups. Some groups end after the last row."""
     bounds_type, square = TensorType((groups,), "i32"), TensorType((groups, groups), "i32")
     sizes = writer.new_input(bounds_type)
     upper = writer.add("constant", [], square, {"value": np.triu(np.ones((groups, groups), np.int32))})
@@ -134,7 +137,9 @@ def _consecutive(writer: Writer, groups: int) -> list[Value]:
 
 
 def _anywhere(writer: Writer, groups: int) -> list[Value]:
-    """Return starts and ends of groups, some of which are empty, overlap, or reach beyond the first or last row."""
+    """Return random start and end rows of groups. Some groups are empty, overlap, or reach beyond the first or last
+    row.
+    """
     bounds_type = TensorType((groups,), "i32")
     starts = writer.add("subtract", [writer.new_input(bounds_type), writer.constant(bounds_type)])
     return [starts, writer.add("add", [starts, writer.new_input(bounds_type)])]

@@ -41,7 +41,9 @@ def random_bits(writer: Writer) -> None:
 
 
 def _center(body: Graph, x: Value) -> Value:
-    """Return `tanh(x - max(x))` over the last dim, whose devices must communicate, or `tanh(x)` for a scalar."""
+    """Return `tanh(x - max(x))` with the maximum over the last dim, which communicates if that is sharded, or `tanh(x)`
+    for a scalar.
+    """
     if x.type.rank:
         lowest = body.add(
             "constant", [], [TensorType((), x.type.dtype)], {"value": np.array(-9, DTYPES[x.type.dtype])}
@@ -79,7 +81,9 @@ def branch(writer: Writer) -> None:
 
 
 def loop(writer: Writer) -> None:
-    """Append a loop with 0 to 4 iterations of `x = tanh(x) * y`, `tanh(x - max(x)) * y` or random ops; it captures y."""
+    """Append a loop with 0 to 4 iterations of `x = tanh(x) * y`, `tanh(x - max(x)) * y` or random ops. The body
+    captures y.
+    """
     if depth_of(writer) < DEEPEST and (value := writer.pick(writer.reals(), empty=True)):
         other, counter = writer.partner(value), writer.scalar(0, "i32")
         condition, body = (Graph(name, [Value(_SCALAR, "i"), Value(value.type, "x")]) for name in ("while", "do"))
@@ -100,7 +104,7 @@ def loop(writer: Writer) -> None:
 
 
 def _data_dependent_count(condition: Graph, numbers: Value, most: Value) -> Value:
-    """Return the maximum of some data, at most `most`, as a trip count that is known only at run time."""
+    """Return a trip count of at most `most` that is known only at run time: the maximum of some data."""
     largest = condition.add(
         "reduce", [numbers, _constant(condition, 0)], [_SCALAR], {"dims": (0,), "kind": "maximum"}
     ).result

@@ -1,4 +1,4 @@
-"""Element-wise ops with operands inside their domains, generated from the op records.
+"""Element-wise ops, generated from the op definitions, with operands inside the domain of each op.
 
 Ops with attributes or with operands of several types have their own functions.
 """
@@ -33,7 +33,9 @@ def takes(op: str, dtype: str) -> bool:
 
 @cache
 def smooth(dtype: str, operands: int) -> tuple[str, ...]:
-    """Return the plain ops without poles or discontinuities that accept any number of an element type."""
+    """Return the plain ops with `operands` operands that accept every number of an element type, without poles or
+    discontinuities.
+    """
     excluded = {Trait.POLES, Trait.JUMPS}
     candidates = [op for op in _PLAIN if op.domains == (Domain.ANY,) * operands and not op.traits & excluded]
     return tuple(op.name for op in candidates if takes(op.name, dtype))
@@ -56,7 +58,9 @@ def _add(writer: Writer, op: Op) -> None:
 
 
 def _in_domain(writer: Writer, value: Value, domain: Domain) -> Value:
-    """Return an operand in `domain` that is computed from `value`. Counts are in their domain already."""
+    """Return an operand in `domain` that is computed from `value`. If the domain is counts, `value` is in it
+    already.
+    """
     match domain:
         case Domain.ANY | Domain.COUNT:
             return value
@@ -75,7 +79,7 @@ def function(writer: Writer) -> None:
 
 
 def linear(writer: Writer) -> None:
-    """Append an op that may be able to use partial sums."""
+    """Append a linear op, which a partitioner may apply to partial sums."""
     _add(writer, writer.one_of(_OF_SUMS))
 
 

@@ -24,7 +24,7 @@ def of_complex(writer: Writer) -> None:
 
 
 def _use(writer: Writer, value: Value) -> None:
-    """Append a user of a complex value: its parts, sums, products, or functions without poles."""
+    """Append a user of a complex value: the real or imaginary part, a sum, a product, or a function without poles."""
     if writer.chance(0.35):
         op = writer.one_of(smooth(value.type.dtype, 2))
         writer.add(op, [value, writer.partner(value)], rounds=op == "multiply")
@@ -48,7 +48,7 @@ def transform(writer: Writer) -> None:
 
 
 def _matrix(writer: Writer, shape: tuple[int, ...], dtype: str) -> Value:
-    """Return constant symmetric matrices with a dominant diagonal, which are positive definite."""
+    """Return constant matrices that are symmetric and diagonally dominant, hence positive definite."""
     size = shape[-1]
     small = writer.rng.uniform(-1, 1, shape)
     array = (small + np.swapaxes(small, -1, -2)) / 2 + (size + 1) * np.eye(size)
@@ -59,7 +59,9 @@ _ROUTINES = (("getrf", ""), ("geqrf", ""), ("syevd", "mode=V uplo=L"), ("gesdd",
 
 
 def factorise(writer: Writer) -> None:
-    """Append a factorization of constant matrices. Equal matrices have equal factors on all devices."""
+    """Append a factorization of constant matrices. They are constants so that all devices factorize equal matrices to
+    equal factors.
+    """
     size, batch = writer.integer(1, 7), writer.shape(writer.integer(0, 2))
     matrix = _matrix(writer, (*batch, size, size), "f32")
     if writer.chance(0.5):

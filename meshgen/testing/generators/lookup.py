@@ -46,7 +46,7 @@ def look_up_in_rows(writer: Writer) -> None:
 
 
 def look_up_windows(writer: Writer) -> None:
-    """Append a gather of windows of one dim at positions given by pairs of indices."""
+    """Append a gather of windows of one dim at positions that pairs of indices give."""
     if value := writer.pick(lambda v: v.type.rank == 2 and _is_small(v)):
         width = writer.integer(1, value.type.sizes[1] + 1)
         indices = writer.new_input(TensorType((2, writer.integer(1, 6)), "i32"))

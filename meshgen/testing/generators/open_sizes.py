@@ -1,7 +1,7 @@
-"""Random programs with open sizes: other sizes are computed from those of the inputs at run time, as in JAX exports.
+"""Random programs with open sizes. All sizes are computed from the sizes of the inputs at run time, as in JAX exports.
 
 `get_dimension_size` reads sizes of inputs; sizes of results are computed from them and passed to the dynamic forms of
-ops. Attributes without a dynamic form remain constants, so a program may be valid only for some sizes.
+ops. Attributes without a dynamic form stay constant, so a program may be valid only for some sizes.
 """
 
 from __future__ import annotations
@@ -21,12 +21,13 @@ from meshgen.testing.generators.shardings import MAX_DEVICES
 from meshgen.testing.generators.writer import MAX_ELEMENTS, MAX_SIZE, Writer
 
 _SCALAR = TensorType((), "i32")
-TRIALS = 5  # maximum number of size sets of a program. Chosen: the sizes for which it was generated, and four others
+# maximum number of trials of a program. Chosen: the sizes for which the program was generated, and four other sets
+TRIALS = 5
 
 
 @dataclass(frozen=True)
 class Trial:
-    """A set of sizes to try: of the open mesh axes, and shapes of the inputs with open dims."""
+    """A set of sizes to try: the sizes of the open mesh axes, and the shapes of the inputs with open dims."""
 
     axes: Mapping[str, int]
     shapes: Mapping[str, tuple[int, ...]]
@@ -34,7 +35,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class OpenProgram:
-    """A program with open sizes. It is valid for the first of the trials, and maybe for others."""
+    """A program with open sizes. It is valid for the sizes of the first trial, and may be invalid for the others."""
 
     module: Module
     closed: Module
@@ -80,7 +81,7 @@ def _is_open(type_: TensorType) -> bool:
 
 
 def _open_mesh(module: Module, writer: Writer) -> Mesh:
-    """Return the mesh with some axes open, but none that the program splits into parts."""
+    """Return the mesh with some axes open. Axes that the program splits into sub-axes stay closed."""
     split_axes = {split_ref(ref)[0] for ref, _ in axis_references(module) if split_ref(ref)[2] is not None}
     names = [axis for axis in module.mesh.names if axis not in split_axes and writer.chance(0.5)]
     return module.mesh.with_sizes(dict.fromkeys(names))
@@ -101,9 +102,9 @@ class _Opening:
     """Rewrites a graph for open sizes.
 
     Attributes:
-        put: value of the old graph -> value of the new graph.
+        put: value of the old graph -> corresponding value of the new graph.
         inputs: types of the inputs, with names of sizes.
-        computed_sizes: sizes that were computed, by expression.
+        computed_sizes: size expression -> value that computes it.
     """
 
     old: Graph
@@ -163,7 +164,7 @@ class _Opening:
         return new
 
     def _node(self, node: Node, operands: list[Value], new: Graph) -> Node | None:
-        """Return the node with open types, in its dynamic form if needed, or None if it became an input."""
+        """Return the new node, with open types and in dynamic form if needed, or None if an input replaces the node."""
         results = [replace(value, type=_opened(value.type)) for value in node.results]
         plain = Node(node.op, operands, results, _attrs_as_numbers(node.attrs), sharding=node.sharding)
         form = _FORMS.get(node.op)
@@ -181,7 +182,7 @@ class _Opening:
         return replace(plain, op=op, operands=[*operands, *lists], attrs=attrs)
 
     def _needs_dynamic_form(self, node: Node) -> bool:
-        """Whether the dynamic form of an op is used: if it is necessary, and sometimes if it is not."""
+        """Whether to use the dynamic form of an op: always if it is necessary, and sometimes if it is not."""
         if names := _FORMS[node.op][1]:
             sizes = [n for name in names for n in _sizes_in(node.attrs, name)]
             return any(names_in(n) for n in sizes) or self.writer.chance(0.5)
@@ -208,7 +209,7 @@ class _Opening:
         return None
 
     def _list(self, sizes: Sequence[int]) -> Value:
-        """Return a 1-D tensor of sizes."""
+        """Return a value that holds the sizes in a 1-D tensor."""
         one, type_ = TensorType((1,), "i32"), TensorType((len(sizes),), "i32")
         if not any(names_in(size) for size in sizes):
             return self.new.add("constant", [], [type_], {"value": np.array([int(n) for n in sizes], np.int32)}).result

@@ -19,7 +19,7 @@ from meshgen.testing.generators.writer import ODD, Writer
 
 Tree = Any  # a leaf, or a dict or tuple of trees
 _KEYS = ("w", "b", "a", "scale", "k", "q")
-_DEEPEST = 2  # maximum nesting of dicts and tuples. Chosen: leaf names have three components
+_DEEPEST = 2  # maximum nesting of dicts and tuples. Chosen: leaf names then have up to three components
 
 
 @dataclass(frozen=True)

@@ -47,7 +47,7 @@ def normalize_layer(writer: Writer) -> None:
 def attend(writer: Writer) -> None:
     """Append softmax(q k^T) v for batches of rows.
 
-    Keys and values are new inputs or existing values, even the queries.
+    Keys and values are new inputs or existing values, which may be the queries themselves.
     """
     if value := writer.pick(writer.reals(rank=3, most=3)):
         batch, rows, _ = value.type.sizes

@@ -40,7 +40,9 @@ def joined(writer: Writer) -> None:
 
 
 def selected_by_itself(writer: Writer) -> None:
-    """Append a select whose mask or both cases are the same value, or a clamp whose bound is the value."""
+    """Append a select that has one value as mask or as both cases, or a clamp that has one value as operand and
+    bound.
+    """
     if value := writer.pick(has_type("i1", *writer.variety.reals, *writer.variety.wholes), exact=True, empty=True):
         if value.type.dtype == "i1":
             writer.add("select", [value, value, writer.partner(value)])
@@ -52,7 +54,7 @@ def selected_by_itself(writer: Writer) -> None:
 
 
 def sliced_and_updated(writer: Writer) -> None:
-    """Append an update of a value with itself at equal indices, and a dynamic slice."""
+    """Append a dynamic update of a value with itself and with equal indices for all dims, and a dynamic slice."""
     if value := writer.pick(writer.sums(rank=1, most=3)):
         index = writer.new_input(_SCALAR)
         writer.add("dynamic_update_slice", [value, value, *([index] * value.type.rank)])

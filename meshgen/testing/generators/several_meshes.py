@@ -1,4 +1,6 @@
-"""Random programs on two meshes: some annotations of a program move to a second mesh, and op options follow."""
+"""Random programs on two meshes: some annotations of a program are moved to a second mesh, and op options are redrawn
+for that mesh.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +20,10 @@ _NEXT_NAME = dict(zip("xyzw", "stuv", strict=True))
 
 
 def on_two_meshes(module: Module, rng: np.random.Generator) -> Module:
-    """Return a program at stage import in which each annotation is on its mesh, now @a, or replaced by one on @b.
+    """Return a program at stage import on two meshes. Each annotation stays on the original mesh, which is now @a, or
+    is replaced by an annotation on mesh @b.
 
-    The random mesh @b may share axis names with @a. Either mesh may be the first.
+    The random mesh @b may share axis names with @a. Either mesh may be the first in the list of meshes.
     """
     spreading = _Spreading(module, rng)
     spreading.annotate()
@@ -67,7 +70,7 @@ class _Spreading:
         for node in self.module.graph.nodes:
             if node.option is None:
                 continue
-            if node not in places.nodes:  # the op is computed on every mesh that uses it
+            if node not in places.nodes:  # without a mesh: computed on every mesh that uses it
                 node.option = None
             elif places.nodes[node] == second.name:
                 node.option = random_option(self.writer, second, node)
@@ -80,7 +83,7 @@ def _other_mesh(rng: np.random.Generator) -> Mesh:
 
 
 def _bind_to(node: Node, mesh: Mesh) -> None:
-    """Bind a manual computation and everything nested in it to the mesh for which it was written."""
+    """Set the mesh of a manual computation, and of the ones nested in it, to the mesh for which it was written."""
     node.attrs = replace(node.attrs, **{name: _over(value, mesh) for name, value in node.attrs.given.items()})
     for region in node.regions:
         _bind_region_to(region, mesh)

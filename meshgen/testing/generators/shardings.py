@@ -27,7 +27,8 @@ _KINDS = {
     **dict.fromkeys(("c64", "c128"), ("sum",)),
     **dict.fromkeys(("i64", "i8", "ui8", "ui32", "i16", "ui16"), ("sum", "max", "min", "or", "xor")),
 }
-_PARTS = {4: ((2, 2),), 8: ((2, 4), (4, 2), (2, 2, 2)), 6: ((2, 3),)}  # ways to split an axis into sub-axes that nest
+# axis size -> ways to split an axis of that size into sub-axes
+_PARTS = {4: ((2, 2),), 8: ((2, 4), (4, 2), (2, 2, 2)), 6: ((2, 3),)}
 _ALL_PARTS = _PARTS | {6: ((2, 3), (3, 2)), 12: ((2, 6), (6, 2), (3, 4), (4, 3), (2, 2, 3), (2, 3, 2), (3, 2, 2))}
 
 
@@ -50,7 +51,7 @@ def random_sharding(writer: Writer, mesh: Mesh, type_: TensorType) -> Sharding:
         elif type_.dtype in _KINDS and writer.chance(0.15):
             partial.append((axis, writer.one_of(_KINDS[type_.dtype])))
     sharding = Sharding(tuple(map(tuple, dims)), tuple(sorted(partial, key=lambda pair: mesh.order(pair[0]))))
-    # halos and offsets are valid for one size only
+    # halos and offsets are valid only for one size of the dim
     if not sharding.split_axes or writer.variety.named or writer.chance(0.85):
         return sharding
     return (
@@ -120,13 +121,13 @@ def annotate_inside(writer: Writer, mesh: Mesh) -> None:
 
 
 def open_body(writer: Writer, node: Node) -> None:
-    """Let the axes that are not manual shard the inputs, values and outputs of a manual computation."""
+    """Annotate the inputs, values and outputs of a manual computation over the mesh axes that are not manual."""
     manual = node.attrs.axes
     free = Mesh(tuple(axis for axis in writer.mesh.axes if axis.name not in manual))
     if not free.axes:
         return
     annotate_inside(replace(writer, graph=node.regions[0]), free)
-    if writer.chance(0.3):  # open by its annotations alone
+    if writer.chance(0.3):  # sometimes only annotations in the body use the free axes
         return
     body = node.regions[0]
     sides = (body.inputs, node.attrs.in_shardings), (body.outputs, node.attrs.out_shardings)
@@ -135,9 +136,8 @@ def open_body(writer: Writer, node: Node) -> None:
 
 
 def _annotated_tile(writer: Writer, tile: TensorType, outer: Sharding, free: Mesh) -> tuple[Sharding, tuple[bool, ...]]:
-    """Return a random annotation of a tile: its sharding and its open dims.
-
-    A dim that manual axes shard already is sharded only if that is even.
+    """Return a random annotation of a tile: a sharding and open dims. A dim that manual axes shard already is sharded
+    further only if it divides evenly.
     """
     plain = random_sharding(writer, free, tile)
     sizes = [free.group_size(axes) for axes in plain.dims]
@@ -147,7 +147,7 @@ def _annotated_tile(writer: Writer, tile: TensorType, outer: Sharding, free: Mes
 
 
 def _accepts_option(node: Node, writer: Writer) -> bool:
-    """Whether a node accepts an option; with open sizes, only an option that is valid for all sizes."""
+    """Whether a node accepts an option. With open sizes, the option must be valid for all sizes."""
     if writer.variety.named:
         return Trait.ELEMENTWISE in OPS[node.op].traits or node.op in ("bitcast_convert", "dot_general", "transpose")
     return has_rule(node.op) and node.op not in (*ANNOTATIONS, *ON_RANKS)

@@ -1,7 +1,7 @@
 """A random graph that grows op by op.
 
-Discontinuous ops (compare, sort, floor) only get values that are bitwise equal for every partitioning, which are those
-without a sum across devices.
+Discontinuous ops (compare, sort, floor) only get exact values: their bits do not depend on the partitioning, because no
+sum across devices contributes.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class Variety:
 
     Attributes:
         dtypes: element types of inputs; frequent ones are listed several times.
-        reals, wholes: float and integer types for ops that support only a few types.
-        more: types that only copies, additions and multiplications support.
+        reals, wholes: the float types and the integer types for ops that support only a few types.
+        more: further types, which only copies, additions and multiplications support.
         empty: probability that a dim has size 0.
         twice: probability that an op uses one value for two operands.
         axes, sizes, devices: maximum number of mesh axes, possible axis sizes, and maximum number of devices.
@@ -76,7 +76,7 @@ ODD = Variety(
 
 @dataclass
 class Writer:
-    """A graph under construction for a mesh, from the ops in `ops`.
+    """Builds a random graph for a mesh by appending ops with the generators in `ops`.
 
     `exact` lists the values that are bitwise equal for every partitioning.
     """
@@ -128,7 +128,8 @@ class Writer:
         return value
 
     def pick(self, accept: Accept = lambda value: True, *, exact: bool = False, empty: bool = False) -> Value | None:
-        """Return a random value that `accept` accepts, or None. Later values are more likely, which favors chains.
+        """Return a random value of the graph that `accept` accepts, or None if there are none such. Later values are
+        more likely, which favors chains.
 
         Args:
             exact: whether to consider exact values only.
@@ -139,11 +140,11 @@ class Writer:
         return fitting[max(self.integer(0, len(fitting)), self.integer(0, len(fitting)))] if fitting else None
 
     def reals(self, *, rank: int = 0, most: int = 9) -> Accept:
-        """Return a predicate like `has_type` for the float types that most ops support."""
+        """Return the predicate `has_type` for the float types that most ops support."""
         return has_type(*self.variety.reals, rank=rank, most=most)
 
     def numbers(self, *, rank: int = 0, most: int = 9) -> Accept:
-        """Return a predicate like `has_type` for the float and integer types that most ops support."""
+        """Return the predicate `has_type` for the float and integer types that most ops support."""
         return has_type(*self.variety.reals, *self.variety.wholes, rank=rank, most=most)
 
     def sums(self, *, rank: int = 0, most: int = 9) -> Accept:
@@ -207,7 +208,7 @@ def floats(value: Value) -> bool:
 
 
 def rounded(value: Value) -> bool:
-    """Whether sums and products of the value are rounded."""
+    """Whether sums and products of the value are rounded, so that their bits depend on the order of the operations."""
     return is_inexact(value.type.dtype)
 
 
