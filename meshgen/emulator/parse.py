@@ -182,9 +182,7 @@ class _EntryReader:
             raise DeviceFault("opcode", f"cannot read {rest[:60]!r}")
 
     def open(self, body: str, position: int) -> None:
-        """Open the scope that starts at `position` of `body`. The labels of the scope are registered first, because
-        jumps may precede them.
-        """
+        """Open the scope at `position` of `body`. Its labels are registered first, because jumps may precede them."""
         self.opened += 1
         self.numbers.append(self.opened)
         inside = body[position : body.find("}", position)]
@@ -208,9 +206,7 @@ class _EntryReader:
         return None
 
     def locate(self, text: str) -> None:
-        """Set `source` from a `.loc` directive. For inlined code, use the location of the outermost call in the
-        kernel.
-        """
+        """Set `source` from a `.loc`, for inlined code to the location of the outermost call in the kernel."""
         match = _LOC.match(text)
         if match is None:
             return

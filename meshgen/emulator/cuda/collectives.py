@@ -1,7 +1,4 @@
-"""Collectives of the emulated NCCL: matching the calls of all ranks, and their effect on memory.
-
-Matching calls of
-different ranks form a `Meeting`, which takes effect when the last rank arrives.
+"""Collectives of the emulated NCCL: a `Meeting` of matching calls of all ranks, and the effect on memory.
 
 The calls of a rank in one group form one work item on its device. The item starts when it is the first in its stream
 and in its communicator, and no other collective runs on the device. The last condition models that a real NCCL kernel
@@ -32,8 +29,7 @@ from meshgen.ir.graph import DTYPES, is_float
 
 DTYPE_OF = {number: name for name, number in DATA_TYPES.items()}
 KIND_OF = {number: name for name, number in REDUCTIONS.items()}
-# Numbers of elements that a rank reads and writes in a call of `count` elements with n ranks (only on the root, for
-# rooted collectives).
+# Elements that a rank reads and writes in a call of `count` elements with n ranks; in rooted collectives, the root.
 _SIZES: dict[str, tuple[Callable[[int, int], int], Callable[[int, int], int]]] = {
     "all_reduce": (lambda count, n: count, lambda count, n: count),
     "reduce": (lambda count, n: count, lambda count, n: count),
@@ -128,8 +124,7 @@ class Communicator:
     def meeting(self, call: Call) -> Meeting:
         """Return the meeting for a call. Calls of different ranks match if their counters are equal."""
         channel, parties = self._meeting_key(call)
-        # sends and receives are counted separately, because a rank may send to itself
-        counter = (call.op == "recv", *channel)
+        counter = (call.op == "recv", *channel)  # sends and receives count separately: a rank may send to itself
         number = self.numbers[counter]
         self.numbers[counter] += 1
         key = (*channel, number)
@@ -138,9 +133,7 @@ class Communicator:
         return self.clique.meetings[key]
 
     def _meeting_key(self, call: Call) -> tuple[tuple[object, ...], tuple[int, ...]]:
-        """Return the counter key and the ranks of a call. Messages are counted per pair of ranks, and collectives over
-        all ranks.
-        """
+        """Return the counter key and the ranks of a call. Messages are counted per pair of ranks."""
         if call.op == "send":
             return ("message", self.rank, call.peer), (self.rank, call.peer)
         if call.op == "recv":
@@ -224,14 +217,11 @@ class CollectiveWork(Work):
     """The calls of one rank in one group, as a single work item."""
 
     def __init__(self, machine: Machine, communicator: Communicator, calls: Sequence[Call], tell: Tell | None) -> None:
-        """Create the item, and queue it in the communicator and on the device. `tell` sends calls to ranks in other
-        processes.
-        """
+        """Queue the new item in the communicator and on the device. `tell` sends calls to other processes."""
         text = calls[0].text if len(calls) == 1 else f"{len(calls)} calls in a group"
         super().__init__(f"{text} by {communicator.label}")
         self.machine, self.communicator, self.calls = machine, communicator, tuple(calls)
-        # the meetings of the calls, in the order of issue
-        self._meetings = [communicator.meeting(call) for call in calls]
+        self._meetings = [communicator.meeting(call) for call in calls]  # in the order of issue
         self._unmet = list(self._meetings)
         self._has_begun, self._tell = False, tell
         communicator.line.append(self)

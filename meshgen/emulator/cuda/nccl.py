@@ -37,9 +37,7 @@ class NcclFailed(Exception):
 
 @dataclass
 class _Arrival:
-    """A rank's call to create a communicator. `split` is empty, or has the index, color, key and name of an
-    `ncclCommSplit`.
-    """
+    """A call to create a communicator. `split` is empty, or has index, color, key and name of an `ncclCommSplit`."""
 
     handle: Handle
     clique: Clique
@@ -174,9 +172,7 @@ class EmulatedNccl:
 
     @_call()
     def ncclCommAbort(self, comm: Handle) -> None:
-        """End the pending calls of this rank without effect. Other ranks learn of the abort by
-        `ncclCommGetAsyncError`.
-        """
+        """End the pending calls of this rank without effect. Other ranks see it in `ncclCommGetAsyncError`."""
         owner = self._find(comm)
         self._require_no_graph(owner)
         owner.clique.aborted.add(owner.rank)
@@ -281,9 +277,7 @@ class EmulatedNccl:
                 self._fill(Clique(name, len(ordered)), dict(enumerate(ordered)))
 
     def _make_between(self, network: Network, arrival: _Arrival) -> None:
-        """Create the communicator of this process's rank. In the first communicator, the rank is the index of the
-        process.
-        """
+        """Create the communicator of this process's rank, which in the first one is the index of the process."""
         clique = arrival.clique
         if not arrival.split:
             clique.key, clique.processes = "0", {rank: rank for rank in range(clique.ranks)}
