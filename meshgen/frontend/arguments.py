@@ -20,12 +20,11 @@ def placed_on(module: Module, user_meshes: Sequence[Mesh]) -> Module:
     """Return the module with the user's meshes applied.
 
     A user's mesh sets the axis sizes of the program's mesh of the same name. If the program's mesh has no axes of its
-    own,
-    the user's mesh replaces it.
+    own, the user's mesh replaces it.
 
     Raises:
         UsageError: MG0001, the program has no mesh of that name, or was already divided into parts for other mesh
-        sizes.
+            sizes.
     """
     if not user_meshes:
         return module
@@ -86,8 +85,8 @@ def shapes_of(args: Args, signature: Signature) -> dict[str, Shape]:
     """Map input names to the shapes that the user's `args` give them.
 
     `args` is a list in the order of the inputs, a dict by name, or nested like the program's arguments. An entry is a
-    type,
-    an array or a shape. An entry None keeps the input's shape in the program; None in place of a size keeps that size.
+    type, an array or a shape. An entry None keeps the input's shape in the program; None in place of a size keeps that
+    size.
 
     Raises:
         UsageError: MG0001, `args` has another form.

@@ -212,8 +212,7 @@ def _from_wrapper(wrapper: Wrapper, args: Args) -> tuple[Module, Signature]:
     """Return the module and the signature of a wrapped function (see `jax_wrappers.py`).
 
     By that signature, callers pass the arguments of the wrapper, not those of the jitted function, and get the
-    wrapper's
-    result.
+    wrapper's result.
     """
     from meshgen.frontend.jax_wrapped_calls import placeholders, wrapped_program
 

@@ -154,6 +154,6 @@ def _results(program: Any, outputs: int) -> dict[str, Any]:
         return Slot(f"result.{number}" if outputs > 1 else "result", number, key=key_kind(kinds[number]))
 
     return {
-        "rebuild": lambda made, _given: tree.unflatten(made),
+        "rebuild": lambda leaves, _given: tree.unflatten(leaves),
         "result": node_of(tree_util.tree_unflatten(tree, range(outputs)), slot),
     }

@@ -199,8 +199,7 @@ def _leaves_of_call(wrapper: Wrapper, compiled: Passed, leaves: Sequence[int | N
 
     Raises:
         ArgumentError: MG0601, the static arguments differ from those at compile time, or a function with bound
-        arguments
-            gets arrays of other shapes.
+            arguments gets arrays of other shapes.
     """
     is_bound = bool(wrapper.args or wrapper.kwargs or _own_parts(wrapper))
     try:

@@ -33,8 +33,7 @@ def with_next_values(module: Module, signature: Signature) -> tuple[Module, Sign
     """Return the module with the donated inputs paired with the outputs that are their next values, and the signature.
 
     The signature gets these pairs as its state. Donations that already name an output do not change. MG0112 warns of
-    each
-    argument with several candidate results.
+    each argument with several candidate results.
     """
     if not module.donations or module.stage != "import":
         return module, replace(signature, state=_given_state(module, signature))

@@ -136,8 +136,7 @@ def matched(word: str, signature: Signature, specs: Any, numbers: frozenset[str]
     Raises UsageError MG0001 for unused specs.
 
     A pattern that matches both scalars (listed in `numbers`) and tensors applies only to the tensors. `*.w` thus
-    matches
-    the weight `w`, but not the scalar step count that an optimizer stores under the same key.
+    matches the weight `w`, but not the scalar step count that an optimizer stores under the same key.
     """
     faults: list[str] = []
     if specs is None:

@@ -1,4 +1,4 @@
-"""The types that a model declares for its values, and their comparison with the types that the importer infers."""
+"""Declared types of a model's values, and their comparison with the types that the importer infers."""
 
 from __future__ import annotations
 

@@ -39,8 +39,7 @@ def from_onnx(program: Any, user_meshes: Sequence[Mesh], args: Args) -> tuple[Mo
         user_meshes: the user's meshes.
         args: shapes or types of inputs with symbolic sizes, in order or by name, or sizes of symbols: `{"batch": 8}`.
             Symbols without a size stay open. An input whose argument is a number or `mg.constant(...)` becomes a
-            constant
-            of the program.
+            constant of the program.
 
     Raises:
         MissingError: MG0602, the `onnx` package is not installed.

@@ -47,7 +47,7 @@ def convert_to_opset_7(call: Call, operands: list[Any]) -> Form:
 
 
 def append_newer_operands(call: Call, operands: list[Any]) -> list[Any]:
-    """Append as operands what older versions of a standard operator store as attributes, such as `axes` of Squeeze."""
+    """Append the operands that older versions of a standard operator store as attributes, such as `axes` of Squeeze."""
     extended = [*operands]
     for index, name in enumerate(newest_operands(call.op)):
         if index >= len(operands) and (value := call[name.lower()]) is not None:

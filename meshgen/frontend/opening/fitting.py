@@ -1,4 +1,4 @@
-"""Find formulas of the symbols from the values at several points."""
+"""Find formulas in the symbols of a program from the values of the formulas at several points."""
 
 from __future__ import annotations
 
@@ -16,10 +16,9 @@ from meshgen.ir.symbols import Expr
 
 # Largest number of factors in a product, and of products in a sum. Chosen: larger ones need more points than `COUNT`.
 _DEGREE, _TERMS = 3, 3
-# `_FEW`: up to this many symbols and earlier formulas, sums of any two products are tried; beyond, the products have
-# one
-# factor less. `_MANY`: largest number of symbols and earlier formulas that are used as factors. Chosen to bound the
-# search.
+# `_FEW`: with up to this many symbols and earlier formulas, sums of any two products are tried; with more, only sums
+# of products with one factor less. `_MANY`: the largest number of symbols and earlier formulas that become factors.
+# Both are chosen to bound the search.
 _FEW, _MANY = 4, 12
 # The points must cover this many periods of a quotient. Chosen: with fewer, other formulas have the same values.
 _PERIODS = 3
@@ -31,10 +30,8 @@ class Formulas:
     """Finds the formula of a number from its values at the points `points`, which assign a size to each symbol.
 
     A formula is a sum of products of the symbols, with integer coefficients. With `rounds`, a formula may also contain
-    a
-    quotient, rounded down, and the formulas that earlier calls returned. The divisor of a quotient is a constant, and
-    the
-    points must cover all remainders by it.
+    a quotient, rounded down, and the formulas that earlier calls returned. The divisor of a quotient is a constant, and
+    the points must cover all remainders by it.
     """
 
     def __init__(self, points: Sequence[Point], *, rounds: bool = False) -> None:

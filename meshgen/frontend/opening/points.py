@@ -21,8 +21,7 @@ def points_of(ranges: Ranges) -> list[Point] | None:
 
     Sizes 0 and 1 are excluded, because programs may treat them differently. Most sizes are primes, distinct for each
     symbol, so that no product or sum equals another by chance. Two sizes of each symbol are adjacent, so that no
-    remainder
-    is the same at all points.
+    remainder is the same at all points.
     """
     used_numbers: set[int] = set()
     columns: list[list[int]] = []

@@ -73,7 +73,9 @@ def opened(ranges: Ranges, read: Read, limits: Sequence[Limit] = ()) -> tuple[Mo
 
     def written(formulas: Formulas) -> tuple[Module, Signature]:
         module, signature = programs[0]
-        return replace(module, graph=_Writer(formulas).graph([each.graph for each, _ in programs], begin)), signature
+        return replace(
+            module, graph=_Writer(formulas).graph([module_at_point.graph for module_at_point, _ in programs], begin)
+        ), signature
 
     try:
         return written(Formulas(points))

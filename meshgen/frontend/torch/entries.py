@@ -30,8 +30,7 @@ class Entry:
 
     Attributes:
         kind: `user_input`; `number` (passed by the caller, but constant in the program); `state` (a parameter or
-        buffer);
-            `constant`; or `token` (orders side effects).
+            buffer); `constant`; or `token` (orders side effects).
         name: the name in the exported graph.
         target: the name in torch's signature. For state and constants, this is the name in the model.
         value: the value, if `kind` is `number`.

@@ -44,8 +44,7 @@ def from_torch(program: Any, args: Args) -> tuple[Module, Signature]:
     Args:
         program: a path, an exported program, or a `torch.nn.Module`.
         args: for a `torch.nn.Module`, the arguments of a call as types, arrays or torch tensors. For other programs,
-        values
-            for the sizes that they leave open.
+            values for the sizes that they leave open.
 
     Raises:
         UsageError: MG0001, a module without `args`, or one that torch cannot export; otherwise as `read_exported`.
@@ -76,26 +75,26 @@ def exported(module: Any, args: Args) -> Any:
     if args is None:
         hint = "give args=(x, ...), tensors or types, or pass what torch.export.export returns"
         raise unusable("a torch.nn.Module needs its arguments, or their types", hint)
-    for name, each in module.named_parameters():
-        if type(each.data).__name__ == "DTensor" or hasattr(each, "placements"):
+    for name, parameter in module.named_parameters():
+        if type(parameter.data).__name__ == "DTensor" or hasattr(parameter, "placements"):
             text = f"parameters of the module are DTensors, which hold the shards of one process: {name}, ..."
             raise unusable(text, _PARALLELIZED)
     by_name = isinstance(args, Mapping)
     try:
         module, mode = replace_meta_tensors(module)
         example = next(iter(module.parameters()), torch.zeros(()))
-        keyword_args = {str(name): each for name, each in args.items()} if by_name else {}
+        keyword_args = {str(name): arg for name, arg in args.items()} if by_name else {}
         leading_args = _pop_leading(module, keyword_args) if by_name else args
         with mode:
-            positional_args = tuple(as_tensors(each, example) for each in leading_args)
+            positional_args = tuple(as_tensors(arg, example) for arg in leading_args)
             return torch.export.export(
-                module, positional_args, {name: as_tensors(each, example) for name, each in keyword_args.items()}
+                module, positional_args, {name: as_tensors(arg, example) for name, arg in keyword_args.items()}
             )
     except MeshgenError:
         raise
     except Exception as error:  # Tracing the module can raise anything.
         text = " ".join(str(error).split())[:300]
-        hint = next((each for sign, each in _HINTS.items() if sign in text), _CALL)
+        hint = next((hint for sign, hint in _HINTS.items() if sign in text), _CALL)
         raise unusable(f"torch.export cannot export the module for these args: {text}", hint) from error
 
 
@@ -119,9 +118,11 @@ def replace_meta_tensors(module: Any) -> tuple[Any, Any]:
     `torch.autocast`.
     """
     torch: Any = import_module("torch")
-    attributes = (each for part in module.modules() for each in vars(part).values() if isinstance(each, torch.Tensor))
+    attributes = (
+        value for part in module.modules() for value in vars(part).values() if isinstance(value, torch.Tensor)
+    )
     tensors = [*module.parameters(), *module.buffers(), *attributes]
-    if not any(each.is_meta for each in tensors):
+    if not any(tensor.is_meta for tensor in tensors):
         return module, nullcontext()
     mode = import_module("torch._subclasses.fake_tensor").FakeTensorMode(allow_non_fake_inputs=True)
 
@@ -130,7 +131,7 @@ def replace_meta_tensors(module: Any) -> tuple[Any, Any]:
         return torch.nn.Parameter(fake, tensor.requires_grad) if isinstance(tensor, torch.nn.Parameter) else fake
 
     with mode:
-        return deepcopy(module, {id(each): to_cpu(each) if each.is_meta else each for each in tensors}), mode
+        return deepcopy(module, {id(tensor): to_cpu(tensor) if tensor.is_meta else tensor for tensor in tensors}), mode
 
 
 def as_tensors(argument: Any, like: Any) -> Any:
@@ -165,12 +166,12 @@ def serialized(program: Any) -> Exported:
     try:
         module = serialize._dataclass_to_dict(writer.serialize(program.graph_module))
         ranges = serialize._dataclass_to_dict(serialize.serialize_range_constraints(program.range_constraints))
-    except Exception as error:  # torch's serializer raises various types for unsupported objects
+    except Exception as error:  # Torch's serializer raises errors of various types for unsupported objects.
         text = f"torch cannot serialize the exported program, as torch.export.save would: {' '.join(str(error).split())[-300:]}"
         raise unusable(text, "return tensors, numbers and structures of these") from error
     text = json.dumps({"graph_module": module, "range_constraints": ranges}, cls=serialize.EnumEncoder)
     document = json.loads(text)
-    root = next(each for each in program.module_call_graph if not each.fqn).signature
+    root = next(call for call in program.module_call_graph if not call.fqn).signature
     fields: dict[str, Any] = {}
     trees = {name: tree_text(getattr(root, name), fields) for name in ("in_spec", "out_spec")}
     document["graph_module"]["module_call_graph"][0]["signature"] |= trees
@@ -200,8 +201,7 @@ def _refuse_lost_gradients(program: Any) -> None:
     """Raise ProgramError MG0103 for a program whose gradients torch.export has disconnected.
 
     Such a program has a constant without elements, a value that the forward pass saved for a gradient. A model on the
-    meta
-    device is accepted, because it may have such constants for other reasons.
+    meta device is accepted, because it may have such constants for other reasons.
     """
     lost = [name for name, tensor in program.constants.items() if type(tensor).__name__ == "FakeTensor"]
     if lost and any(type(tensor).__name__ != "FakeTensor" for tensor in program.state_dict.values()):

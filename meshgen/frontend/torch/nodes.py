@@ -62,7 +62,7 @@ UNKNOWN = "write it with other operations; torch can for many: exported.run_deco
 NUMBERS: Mapping[str, Callable[..., Any]] = {
     **{name: bounded(getattr(operator, name)) for name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "neg")},
     **{
-        each: getattr(operator, each) for each in ("eq", "ne", "lt", "le", "gt", "ge", "and_", "or_", "not_", "getitem")
+        name: getattr(operator, name) for name in ("eq", "ne", "lt", "le", "gt", "ge", "and_", "or_", "not_", "getitem")
     },
     "pow": power,
 }
@@ -256,9 +256,8 @@ class Reader:
     def _as_declared(self, name: str, value: Any, graph: Json) -> Any:
         """Return a result, converted to the dtype that torch declares for it.
 
-        Only f32 is converted, to a declared bf16 or f16: statistics of norms are bf16 on the CPU and f32 on GPUs.
-        The shapes that torch 2.9 declares for the last states of an LSTM, and for all values computed from them, have
-        one
+        Only f32 is converted, to a declared bf16 or f16: statistics of norms are bf16 on the CPU and f32 on GPUs. The
+        shapes that torch 2.9 declares for the last states of an LSTM, and for all values computed from them, have one
         size-1 dim too many. After an LSTM, element counts are therefore compared instead of sizes.
 
         Raises:
@@ -335,8 +334,7 @@ def named_results(outputs: Sequence[Json], results: Sequence[Any]) -> list[tuple
     """Pair the names in a node's outputs with the results of the operation.
 
     If the only output is a list, it takes all results. Trailing results may be missing if they have no users. Results
-    that
-    were not computed, such as gradients outside of the output mask, are None and get no name.
+    that were not computed, such as gradients outside of the output mask, are None and get no name.
     """
     if len(outputs) == 1 and only(outputs[0])[0] == "as_tensors":
         results = [results]

@@ -78,8 +78,7 @@ def to_placements(sharding: Sharding, mesh: Mesh) -> tuple[Any, ...]:
 
     Raises:
         ShardingError: MG0204, DTensor cannot express the sharding. It has sub-axes, a dim whose major axis is a later
-        mesh
-            axis, halos, or unequal tiles.
+            mesh axis, halos, or unequal tiles.
         MissingError: MG0602, torch is not installed.
     """
     try:

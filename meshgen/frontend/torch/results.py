@@ -46,8 +46,7 @@ class Results:
         """Add an output of the program and return the node for it in the result structure.
 
         A tensor becomes a slot. Numbers, texts and None become constants of the structure, except that a number that
-        depends
-        on open sizes is a tensor in the program, which is converted back to a number for callers.
+        depends on open sizes is a tensor in the program, which is converted back to a number for callers.
         """
         if isinstance(value, Tensor):
             self.values.append(value.value)

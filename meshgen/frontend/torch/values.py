@@ -158,7 +158,10 @@ def select_row_by_tensor(target: str, args: list[Any], row_index: DataDependentN
 
 @dataclass
 class _View:
-    """How a tensor depends on the tensor `base`, of which it is a view. It was last computed for `version` of `base`."""
+    """A view of the tensor `base`, with functions to read it and to write it through to `base`.
+
+    The value of the view was last computed for `version` of `base`.
+    """
 
     base: str
     read: Callable[[Tensor], Tensor]

@@ -136,8 +136,7 @@ def scan(f: Callable[[Tree, Tree], tuple[Tree, Tree]], init: Tree, xs: Tree = No
     """Run `carry, y = f(carry, x)` for each slice `x` of `xs` along dim 0. Return the last carry and the stacked ys.
 
     `xs` may be None if `length` is given. With `reverse`, the loop starts with the last slice; y i still belongs to
-    slice i.
-    `unroll` has no effect: the compiler decides which loops are unrolled.
+    slice i. `unroll` has no effect: the compiler decides which loops are unrolled.
     """
     stacks = [tensor(leaf) for leaf in _leaves(xs)]
     lengths = {item.shape[0] if item.ndim else -1 for item in stacks} | ({length} if length is not None else set[int]())

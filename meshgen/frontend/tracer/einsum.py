@@ -20,9 +20,8 @@ def einsum(equation: str, *operands: Operand, sharding_option: Option | None = N
     """Sum products of elements in index notation, such as `"bik,bkj->bij"`. Operands are contracted from left to right.
 
     `...` stands for any dims, which broadcast. An index that occurs twice in one operand selects its diagonal. Without
-    `->`,
-    the result has `...` and the indices that occur once, in alphabetical order. `sharding_option` (see `matmul`) is
-    allowed for two operands; the loops are those of the dot_general.
+    `->`, the result has `...` and the indices that occur once, in alphabetical order. `sharding_option` (see `matmul`)
+    is allowed for two operands; the loops are those of the dot_general.
     """
     dtype = promote(*operands)
     result_type = "" if preferred_element_type is None else dtype_of(preferred_element_type)

@@ -218,8 +218,7 @@ def _log_to_base(base: int, x: Operand) -> Tensor:
     """Return log(x) / log(base).
 
     The real and imaginary parts of a complex number are divided separately, because in a complex division, an infinite
-    part
-    would make the other part NaN.
+    part would make the other part NaN.
     """
     natural_log = log(x)
     if not is_complex(natural_log.type.dtype):

@@ -71,8 +71,9 @@ def ifft(x: Operand, n: int | None = None, axis: int = -1, norm: str | None = No
 
 @named("fft.rfft")
 def rfft(x: Operand, n: int | None = None, axis: int = -1, norm: str | None = None) -> Tensor:
-    """Return elements 0 to n // 2 of the Fourier transform of real numbers along a dim; the others are their
-    conjugates.
+    """Return elements 0 to n // 2 of the Fourier transform of real numbers along a dim.
+
+    The other elements are the conjugates of these.
     """
     return _transformed("RFFT", x, n, axis, norm)
 
@@ -95,7 +96,7 @@ def hfft(x: Operand, n: int | None = None, axis: int = -1, norm: str | None = No
 
 @named("fft.ihfft")
 def ihfft(x: Operand, n: int | None = None, axis: int = -1, norm: str | None = None) -> Tensor:
-    """Return the inverse of `hfft`."""
+    """Return the inverse of `hfft`: the first half of the conjugate-symmetric numbers."""
     inverse = {None: "forward", "backward": "forward", "forward": "backward"}.get(norm, norm)
     return conj(_transformed("RFFT", x, n, axis, inverse))
 

@@ -73,14 +73,12 @@ def annotate(
 
     Args:
         sharding: `mg.P("dp", None)`, its text `"dp,_"`, or axis numbers `[[0], []]`; None leaves the sharding open.
-        Trailing
-            dims may be omitted.
+            Trailing dims may be omitted.
         mesh: the mesh on which the tensor is from here on, as in `mg.P(..., mesh=...)`.
         required: whether the sharding is a constraint, which the compiler keeps exactly or rejects with an error. False
             makes it a hint.
         as_result: whether the producer of the tensor delivers this sharding. False applies the sharding only to the
-        users
-            of the result.
+            users of the result.
     """
     x = tensor(x)
     annotation = to_sharding(() if sharding is None else sharding, x.ndim)
@@ -128,13 +126,12 @@ def trace(function: Callable[..., Any], args: Sequence[Any] | Mapping[str, Any],
 
     Args:
         args: a list with an entry per parameter, or a mapping by parameter name. An entry is a type (text as for
-        `spec`, or
-            any value with shape and dtype), or a dict, list or tuple of types. The function gets dicts with sorted
-            keys.
+            `spec`, or any value with shape and dtype), or a dict, list or tuple of types. The function gets dicts with
+            sorted keys.
 
     Raises:
         ProgramError: at the user's line, for shapes that do not fit, unsupported operations, and exceptions of
-        `function`.
+            `function`.
         UsageError: the arguments do not fit the parameters of `function`.
     """
     bound = _bind(function, args)

@@ -271,8 +271,8 @@ def matrix_norm(x: Operand, *, keepdims: bool = False, ord: Any = "fro") -> Tens
     """Return a norm of matrices in the last two dims.
 
     `fro` is the root of the sum of squares, `nuc` the sum of singular values, 2 the largest singular value, 1 the
-    largest
-    column sum, and inf the largest row sum of absolute values. -2, -1 and -inf are the smallest instead of the largest.
+    largest column sum, and inf the largest row sum of absolute values. -2, -1 and -inf are the smallest instead of the
+    largest.
     """
     x = _matrices(x)
     if ord == "fro":

@@ -91,7 +91,7 @@ def ragged_dot(left: Tensor, right: Tensor, starts: Tensor, ends: Tensor, *, con
         right: matrices [groups, k, n], or with `contracts` rows [rows, n].
         starts, ends: integers [groups]: group g has the rows `starts[g]` to `ends[g] - 1`. Groups cannot overlap.
         contracts: contract the rows instead: for each group, multiply the transposed rows of `left` by the rows of
-        `right`.
+            `right`.
         dtype: the dtype of the result; by default, the dtype of `left`.
 
     Returns:

@@ -34,7 +34,7 @@ def manual(
     Args:
         in_specs: a sharding per argument, which splits its tensors into even tiles, replicated along other axes.
         out_specs: a sharding per result, which joins the tiles; along axes that it does not name, all tiles must be
-        equal.
+            equal.
         axes: the mesh axes over which the function is per-device code; None: all axes. The other axes stay open to
             annotations, also in the function.
         mesh: the mesh of the function, if the program has several.

@@ -216,8 +216,7 @@ def dot_product_attention(query: Operand, key: Operand, value: Operand, bias: Op
 
     query [..., t, n, h], key and value [..., s, k, h] -> [..., t, n, h]; n / k query heads share a key and value head.
     `bias` and `mask` broadcast to [..., n, t, s]. Keys are ignored where the mask is False and, with `is_causal`, if
-    they
-    are later than the query. `scale` is 1 / sqrt(h) by default. The softmax is computed in at least f32.
+    they are later than the query. `scale` is 1 / sqrt(h) by default. The softmax is computed in at least f32.
     """
     query, key, value = tensor(query), tensor(key), tensor(value)
     *batch_sizes, rows, heads, size = query.shape

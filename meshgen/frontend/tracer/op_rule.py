@@ -23,9 +23,9 @@ def op_rule(notation: str, *, name: str | None = None) -> Callable[[Callable[...
     """Decorate a function as a custom operation with a sharding rule such as `"b d, d f -> b f"`.
 
     A call traces the function in place, so the result is the same under any sharding. Each call checks the rule against
-    the
-    shapes. Calls accept `sharding_option=`, the mesh axes per loop: first the loops of the results, then the remaining
-    loops of the operands. The option becomes annotations of the operands, for this use only, and of the results.
+    the shapes. Calls accept `sharding_option=`, the mesh axes per loop: first the loops of the results, then the
+    remaining loops of the operands. The option becomes annotations of the operands, for this use only, and of the
+    results.
 
     In MLIR text, `stablehlo.custom_call @NAME` then calls the function; NAME is `name` or the function's name.
 

@@ -49,7 +49,7 @@ def tensor(x: Operand, dtype: str | None = None) -> Tensor:
 
 
 def _own(x: Tensor) -> Tensor:
-    """Return the tensor. Raises ProgramError MG0104 if it does not belong to the function under construction."""
+    """Return the tensor. Raises ProgramError MG0104 if it does not belong to the function that is being traced."""
     if not current().has(x.origin):
         refuse(
             f"{x} belongs to another traced function, or to a call of it that has ended",
@@ -99,8 +99,7 @@ def is_weak(x: Operand) -> bool:
     """Whether an operand adopts the dtype of the other operands of an operation.
 
     Weak operands are Python numbers, NumPy's float64 and complex128 scalars, and tensors computed only from weak
-    operands.
-    As in JAX, `np.sqrt(8)` is weak, because NumPy makes every Python number float64.
+    operands. As in JAX, `np.sqrt(8)` is weak, because NumPy makes every Python number float64.
     """
     if isinstance(x, Tensor):
         return x.weak

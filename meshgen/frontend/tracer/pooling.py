@@ -26,8 +26,7 @@ class Windows:
         step, apart: the stride between windows, and the dilation, in rows.
         before, behind: the number of padding rows before and after the image.
         is_ceil: whether the last window may extend beyond the padding, if its start is in the image or in the padding
-        before
-            the image.
+            before the image.
         count: the number of windows.
     """
 

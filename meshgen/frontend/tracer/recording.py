@@ -49,7 +49,7 @@ class Trace:
         around: the enclosing trace, if this one records a region or the function of `mg.manual`.
         warnings: diagnostics for the author of the program.
         at: the location of new nodes if a file provides it. If it is None, nodes are located at the running Python
-        line.
+            line.
     """
 
     graph: Graph

@@ -23,8 +23,7 @@ def windows(function: Callable[..., Any], x: Tensor, neutral: float, sizes: list
     """Emit a reduce_window: reduce each window of x with `function`, which combines two elements.
 
     Each dim is padded with `low` and `high` neutral elements. `base` has the base dilations: before the reduction, base
-    - 1
-    neutral elements are inserted between neighbors.
+    - 1 neutral elements are inserted between neighbors.
     """
     ones = [1] * x.ndim
     dilations, base = dilations or ones, base or ones

@@ -47,8 +47,7 @@ def quantile(x: Operand, q: float | Sequence[float], axis: Axis = None, keepdims
     """Return the q-quantile, 0 <= q <= 1, over dims (None: all), with linear interpolation.
 
     If an element is NaN, so is the result. `q` must be known during tracing. A list of quantiles adds a first dim to
-    the
-    result.
+    the result.
     """
     x = as_float(x)
     dims = axes_of(axis, x.ndim)

@@ -42,9 +42,8 @@ class Elements:
     """The elements `x.at[index]` of a tensor. Each method returns the entire tensor with these elements updated.
 
     Updates outside the tensor are dropped. If several updates target one element, `add`, `multiply`, `min` and `max`
-    apply
-    all of them, and `set` applies the last one. The hints are JAX's: `indices_are_sorted` and `unique_indices` are not
-    checked, and `mode` may be any mode that drops updates outside the tensor.
+    apply all of them, and `set` applies the last one. The hints are JAX's: `indices_are_sorted` and `unique_indices`
+    are not checked, and `mode` may be any mode that drops updates outside the tensor.
     """
 
     def __init__(self, x: Tensor, index: Any) -> None:

@@ -58,8 +58,7 @@ def conv_general_dilated(lhs: Operand, rhs: Operand, window_strides: int | Seque
     """Convolve an image with a kernel, with the arguments of `jax.lax.conv_general_dilated`.
 
     `dimension_numbers` names the dims of image, kernel and result (default: ("NCHW", "OIHW", "NCHW")): N batch, C
-    features,
-    I and O input and output features. `lhs_dilation` inserts zeros between the elements of the image.
+    features, I and O input and output features. `lhs_dilation` inserts zeros between the elements of the image.
     """
     dtype = promote(lhs, rhs)
     image, kernel = tensor(lhs, dtype), tensor(rhs, dtype)

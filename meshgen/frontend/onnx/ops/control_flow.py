@@ -157,7 +157,7 @@ def scan(call: Call, *operands: Operand) -> Any:
     rows = [_flip_if(moveaxis(x, a, 0), b) for x, a, b in zip(stacks, axes, backwards, strict=True)]
 
     def body(state: Any, row: Any) -> Any:
-        results = [tensor(each) for each in call.run(call["body"], [*state, *row])]
+        results = [tensor(result) for result in call.run(call["body"], [*state, *row])]
         return tuple(results[: len(states)]), tuple(results[len(states) :])
 
     last, outputs = control_flow.scan(body, tuple(map(tensor, states)), tuple(rows))

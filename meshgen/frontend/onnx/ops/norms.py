@@ -64,10 +64,8 @@ def batch_normalization(call: Call, x: Tensor, scale: Tensor, bias: Tensor, aver
     """Normalize `x` by the running mean `average` and the running `variance`, per feature.
 
     In training mode, normalize by the mean and variance of the batch instead, and also return updated running
-    statistics.
-    Training mode is an attribute. In opsets 7 to 13, a call is in training mode if more than one result is used; the
-    last
-    two results are then the statistics of the batch.
+    statistics. Training mode is an attribute. In opsets 7 to 13, a call is in training mode if more than one result is
+    used; the last two results are then the statistics of the batch.
     """
     is_training = bool(call["training_mode"]) or (call.version < 14 and call.results > 1)
     if call.results > 1 and not is_training:

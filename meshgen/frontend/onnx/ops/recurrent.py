@@ -86,8 +86,7 @@ def _run_directions(call: Call, x: Tensor, directions: Sequence[Direction], leng
     """Run all directions over x [t, b, i].
 
     Returns the outputs [t, d, b, h] and the last states [d, b, h]. If the attribute `layout` is 1, b is the first dim
-    of
-    all operands and results.
+    of all operands and results.
     """
     rows = moveaxis(x, 0, 1) if call["layout"] else x
     batch = rows.shape[1]

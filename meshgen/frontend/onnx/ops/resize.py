@@ -36,7 +36,7 @@ Places: TypeAlias = Any  # Fractional row positions: an array, or a tensor if th
 
 @dataclass(frozen=True)
 class Dim:
-    """How one dim is resized.
+    """The resize settings of one dim.
 
     Attributes:
         size: the old size.
@@ -55,8 +55,7 @@ class Dim:
         """Return the fractional position of each new row among the old rows.
 
         `mode` is one of ONNX's coordinate transformations. The positions are computed in f32, which decides the
-        rounding of
-        positions halfway between two rows.
+        rounding of positions halfway between two rows.
         """
         x, n, m = np.arange(self.new, dtype=np.float32), self.size, self.new
         scaled_size = n * self.scale

@@ -45,11 +45,9 @@ class Operator:
         function: imports a call; gets the `Call` and its operands.
         known: indices of operands that determine shapes. The function gets arrays; a tensor is an error.
         constant: indices of operands that the function gets as arrays if they are initializers or other compile-time
-        values,
-            else as tensors.
+            values, else as tensors.
         plain: indices of operands that the function gets as arrays if they are compile-time values other than
-        initializers,
-            else as tensors.
+            initializers, else as tensors.
     """
 
     function: Function

@@ -66,7 +66,7 @@ def convolution(x: Tensor, weight: Tensor, bias: Tensor | None, stride: Sizes, p
 @aten("convolution_backward")
 def convolution_backward(grad: Tensor, x: Tensor, weight: Tensor, bias_sizes: Sequence[int] | None, stride: Sizes, padding: Sizes,
                          dilation: Sizes, transposed: bool, output_padding: Sizes, groups: int, output_mask: Sequence[bool]) -> tuple[Any, ...]:  # fmt: skip
-    """Return the gradients with respect to image, weight and bias; those that `output_mask` excludes are None.
+    """Return the gradients with respect to image, weight and bias. Gradients that `output_mask` excludes are None.
 
     A transposed convolution is the image gradient of a convolution, so its own image gradient is that convolution.
     """

@@ -78,8 +78,7 @@ def embedding_bag_backward(grad: Tensor, indices: Tensor, offsets: Tensor, bags:
     """Return the gradient of the table.
 
     A table row receives the gradient of each bag that contains it: unchanged for sums, divided by the bag size for
-    means.
-    For maxima, it receives only the elements that were maxima.
+    means. For maxima, the row receives the gradient only of those elements that were the maximum.
     """
     del bags, sparse
     table = zeros((num_weights, grad.shape[1]), grad.type.dtype)

@@ -19,7 +19,7 @@ def grid_sampler(x: Tensor, grid: Tensor, interpolation_mode: int, padding_mode:
 @aten("grid_sampler_2d_backward", "grid_sampler_3d_backward")
 def grid_sampler_backward(grad: Tensor, x: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool,
                           output_mask: Sequence[bool]) -> tuple[Tensor | None, Tensor | None]:  # fmt: skip
-    """Return the gradients with respect to image and grid; those that `output_mask` excludes are None."""
+    """Return the gradients with respect to image and grid. Gradients that `output_mask` excludes are None."""
     settings = _MODES[interpolation_mode], _PADDINGS[padding_mode], align_corners
     image_gradient, grid_gradient = grid_samples_gradient(grad, x, grid, *settings)
     return image_gradient if output_mask[0] else None, grid_gradient if output_mask[1] else None

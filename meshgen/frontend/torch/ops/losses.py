@@ -16,7 +16,7 @@ from meshgen.frontend.tracer.recording import refuse
 from meshgen.frontend.tracer.shapes import expand_dims
 from meshgen.frontend.tracer.tensor import Tensor
 
-NONE, MEAN, SUM = 0, 1, 2  # same values as torch.nn._reduction
+NONE, MEAN, SUM = 0, 1, 2  # Values of the argument `reduction`, as in torch.nn._reduction.
 
 
 def reduced(x: Tensor, reduction: int) -> Tensor:

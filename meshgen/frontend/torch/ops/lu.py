@@ -80,8 +80,7 @@ def matrix_exp(x: Tensor) -> Tensor:
     """Return the matrix exponential, computed by scaling and squaring.
 
     The Taylor series of exp(x / 2**s) is squared s times. The norm of x / 2**s is at most 1; s is the same for all
-    matrices
-    of the batch.
+    matrices of the batch.
     """
     wide_x, dtype = wide(x)
     identity = eye(x.shape[-1], dtype=wide_x.type.dtype)

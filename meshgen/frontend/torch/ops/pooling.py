@@ -49,8 +49,7 @@ def _max_with_index(x: Tensor, window_rows: Sequence[Array]) -> tuple[Tensor, Te
     """Return the maximum of each window, and its index in the flattened image; of equal elements, the first one counts.
 
     `window_rows` has an array [windows, size] per spatial dim: the rows of the image in each window. Rows outside of
-    the
-    image are ignored.
+    the image are ignored.
     """
     count, sizes = len(window_rows), [row_table.shape[1] for row_table in window_rows]
     leading, image_sizes = x.shape[: x.ndim - count], x.shape[x.ndim - count :]
