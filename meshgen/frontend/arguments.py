@@ -17,10 +17,9 @@ Shape: TypeAlias = Sequence[int | None]
 
 
 def placed_on(module: Module, user_meshes: Sequence[Mesh]) -> Module:
-    """Return the module with the user's meshes applied.
+    """Return the module with the user's meshes applied, each to the program's mesh of the same name.
 
-    A user's mesh sets the axis sizes of the program's mesh of the same name. If the program's mesh has no axes of its
-    own, the user's mesh replaces it.
+    A user's mesh with some of the axes sets the sizes of these axes. Any other mesh replaces the program's mesh.
 
     Raises:
         UsageError: MG0001, the program has no mesh of that name, or was already divided into parts for other mesh

@@ -21,8 +21,9 @@ def from_jax(function: Callable[..., Any]) -> Callable[..., Any]:
 
     The operation takes any structure of tensors, arrays and numbers that JAX can flatten. It lowers `function` for
     their types and adds the lowered operations to the program, located at the lines of the user's code. The results
-    have the structure that `function` returns. JAX transformations come before: `mg.from_jax(jax.grad(f))`, `jax.vmap`,
-    `jax.checkpoint`, layers of flax. 64-bit types become 32-bit ones unless `jax_enable_x64` is set.
+    have the structure that `function` returns. Apply JAX transformations first: `mg.from_jax(jax.grad(f))`, and
+    likewise `jax.vmap`, `jax.checkpoint`, or layers of flax. 64-bit types become 32-bit ones unless `jax_enable_x64` is
+    set.
 
     Raises:
         ProgramError: MG0104 at the caller's line, JAX is missing or cannot lower the function; or an error of the

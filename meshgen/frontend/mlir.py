@@ -13,9 +13,10 @@ from meshgen.ir.graph import Module
 from meshgen.mesh import Mesh
 from meshgen.mlir.text import parse_text
 
-# bytes: parsing more operations would take hours; large programs are large because of their constants
+# Bytes of the longest text. Chosen: this many bytes of operations would take hours to parse. Most bytes of large
+# programs are constants.
 MAX_TEXT = 1 << 29
-_PIECE = 1 << 20  # bytes per read
+_PIECE = 1 << 20  # Bytes per read of a stream.
 
 
 def read_mlir(source: str | Path, meshes: Sequence[Mesh] = (), entry: str = "") -> Module:

@@ -15,7 +15,8 @@ from meshgen.ir.graph import TensorType, dtype_name
 from meshgen.packages import install
 
 Array = np.ndarray[Any, Any]
-MOST_BYTES = 1 << 31  # bytes; the limit of a protobuf message. Larger models keep tensors in external files.
+# Bytes of the largest file: the limit of a protobuf message. Larger models keep tensors in external files.
+MOST_BYTES = 1 << 31
 
 
 def is_onnx(program: Any) -> bool:
@@ -69,7 +70,7 @@ def array_of_proto(proto: Any, folder: Path | None, file: str) -> Array:
         array = onnx.numpy_helper.to_array(proto)
     except ProgramError:
         raise
-    except Exception as error:  # malformed sizes and types raise various errors
+    except Exception as error:  # Malformed sizes and types raise errors of various types.
         raise _tensor_fault(proto, file, f"is malformed: {error}") from error
     if array.dtype == object:
         raise _tensor_fault(proto, file, "holds strings, which are not supported")

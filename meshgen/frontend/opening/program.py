@@ -64,7 +64,7 @@ def opened(ranges: Ranges, read: Read, limits: Sequence[Limit] = ()) -> tuple[Mo
         text = f"sizes of the program cannot stay open: {', '.join(ranges)} may have too few sizes to show how the program depends on them"
         raise ProgramError(Diagnostic("MG0208", text, hint=HINT))
     programs = [read(point) for point in points]
-    with suppress(ProgramError):  # the model may not support sizes this large
+    with suppress(ProgramError):  # The model may not support sizes this large.
         programs.append(read(far := far_point_of(ranges)))
         points.append(far)
 

@@ -228,7 +228,7 @@ def written_out(program: Any) -> Any:
         if not (is_marked or rules or any(map(_is_composition, unsupported))):
             return program
         program = program.run_decompositions(rules)
-        seen |= targets  # targets that remain after decomposition have no rule
+        seen |= targets  # Targets that remain after the decomposition have no rule.
 
 
 def _rules() -> dict[Any, Any]:

@@ -21,7 +21,7 @@ def emit(op: str, operands: Sequence[Tensor], result: TensorType, attrs: Mapping
          option: tuple[tuple[str, ...], ...] | None = None) -> Tensor:  # fmt: skip
     """Append an op with one result to the graph, located at the user's line.
 
-    `option` has the mesh axes per loop of the op.
+    `option` is a sharding option: the mesh axes of each loop of the op.
     """
     node = current().graph.add(op, [_own(t).value for t in operands], [result], attrs, loc=user_location())
     node.option = option

@@ -19,9 +19,9 @@ Pair = Sequence[int]
 
 
 def _taps(sizes: Pair, kernel: Pair, dilation: Pair, padding: Pair, stride: Pair) -> tuple[list[int], list[tuple[slice, slice]]]:  # fmt: skip
-    """Return the number of windows along each dim, and for each window element the slices that read it.
+    """Return the number of windows along each dim, and the slices of each window element.
 
-    The slices (rows, columns) of the padded image read the element of all windows.
+    The (row slice, column slice) of an element reads it from all windows of the padded image.
     """
     geometry = [*zip(sizes, kernel, dilation, padding, stride, strict=True)]
     counts = [(size + 2 * pad - spread * (n - 1) - 1) // step + 1 for size, n, spread, pad, step in geometry]

@@ -84,7 +84,7 @@ def _mean(total: Tensor, counts: Tensor) -> Tensor:
 def _group_reduced(x: Tensor, values: Tensor, kind: str, include_self: bool, put: _Put) -> Tensor:
     """Reduce each element of `x` together with the values that `put` scatters to it.
 
-    Without `include_self`, an element that receives values does not count itself.
+    Without `include_self`, the old value of an element that receives values does not count.
     """
     combined = put(
         x if include_self else full(x.shape, _neutral_element(kind, x.type.dtype), x.type.dtype), values, kind

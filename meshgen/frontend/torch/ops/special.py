@@ -131,7 +131,7 @@ enter_rows({
 
 # The recurrence of a family of polynomials p: (k, x, p[k], p[k - 1]) -> p[k + 1].
 _Recurrence = Callable[[Operand, Tensor, Tensor, Tensor], Tensor]
-# a table of formulas
+# All four kinds of Chebyshev polynomials have the same recurrence.
 _CHEBYSHEV: _Recurrence = lambda k, x, now, before: 2 * x * now - before  # noqa: E731  # a table of formulas
 _POLYNOMIALS: dict[str, tuple[_Function, _Recurrence]] = {
     "chebyshev_polynomial_t": (lambda x: x, _CHEBYSHEV),
