@@ -28,14 +28,14 @@ from tests.ccl.random_collectives import Case, random_bytes, random_case
 
 
 def case_of(rng: np.random.Generator, ranks: int) -> Case:
-    """Return a random collective on a mesh of `ranks` devices, the same one in all processes."""
+    """Return a random collective on a mesh of `ranks` devices. All processes get the same one from equal `rng` states."""
     while True:
         if (case := random_case(rng)).mesh.size == ranks:
             return case
 
 
 def is_right(node: Node, transport: Processes, rng: np.random.Generator) -> bool:
-    """Whether this process gets the result that its rank should have."""
+    """Whether this process computes the result that the reference gives for its rank."""
     mesh, rank = transport.mesh, transport.rank
     operands = [[random_bytes(rng, value.type) for _ in range(mesh.size)] for value in node.operands]
     lowered = lower(Collective.of(node, mesh), rank)
@@ -56,7 +56,7 @@ def _has_expected_result(node: Node, mesh: Mesh, rank: int, shards: list[Array],
 
 
 def leave_peers_alone(own_world: World) -> int:
-    """Let rank 0 call a collective that no other rank calls, and fail after its time-out."""
+    """On rank 0, call a collective that no other rank calls, and report its time-out; the other ranks sleep."""
     transport = Processes(own_world, [make_mesh({"x": own_world.size})])
     box = dense(OPERAND, "ui8", (4,))
     memory = HostBuffers({OPERAND: np.zeros(4, np.uint8), RESULT: np.zeros(4 * own_world.size, np.uint8)})

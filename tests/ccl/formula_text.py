@@ -16,7 +16,7 @@ OPERATORS: dict[type[ast.operator], Callable[[Fraction, Fraction], Fraction]] = 
 
 
 def valued(text: str, mesh: Mesh) -> Fraction:
-    """Evaluate a formula's text on `mesh`."""
+    """Return the value of the formula `text` with the axis sizes of `mesh`."""
 
     def walk(node: ast.expr) -> Fraction:
         if isinstance(node, ast.BinOp):

@@ -22,7 +22,7 @@ from tests.ccl.random_collectives import Case, random_bytes
 
 Array = np.ndarray[Any, Any]
 ROOTED = ("gather_to", "reduce_to", "shift", "recv")  # collectives that leave the results of some ranks unchanged
-FIRST_RANK = 3  # of the mesh in the world, as if other meshes preceded it
+FIRST_RANK = 3  # index of the mesh's first rank in the world, as if other meshes preceded the mesh
 JUNK = 0xC3  # initial bytes of results and scratch
 
 
@@ -34,7 +34,10 @@ def lowered_on(node: Node, mesh: Mesh) -> list[Lowered]:
 def run(
     node: Node, mesh: Mesh, lowered: Sequence[Lowered], shards: Sequence[Array], *, in_place: bool = False
 ) -> list[Array]:
-    """Run the lowered steps and return the results of all ranks; with `in_place`, results share the memory of operands."""
+    """Run the lowered steps of a collective of one operand and return the results of all ranks.
+
+    With `in_place`, results share the memory of operands.
+    """
     return run_all(node, mesh, lowered, [shards], in_place=in_place)[0]
 
 
@@ -46,7 +49,10 @@ def run_all(
     *,
     in_place: bool = False,
 ) -> list[list[Array]]:
-    """Run a collective of several operands; operands and results are indexed by operand, then by rank."""
+    """Run the lowered steps of a collective of several operands.
+
+    Operands and results are indexed first by operand, then by rank.
+    """
     kinds = [value.type for value in node.results]
     buffers: list[HostBuffers] = []
     written: list[list[Array]] = []
@@ -74,8 +80,9 @@ def meant(node: Node, mesh: Mesh, shards: Sequence[Array]) -> list[Array]:
 
 
 def defined(node: Node, mesh: Mesh) -> list[Array]:
-    """Return masks of the result elements that the collective defines: those that are not NaN if all operands are f32
-    ones.
+    """Return a mask of the defined result elements for each rank.
+
+    A collective leaves undefined elements NaN. The masks come from the reference on f32 operands that are all ones.
     """
     operands, results = (
         [Value(v.type.__class__(v.type.shape, "f32")) for v in values] for values in (node.operands, node.results)
@@ -86,7 +93,10 @@ def defined(node: Node, mesh: Mesh) -> list[Array]:
 
 
 def faults(case: Case, rng: np.random.Generator) -> list[str]:
-    """Return all mismatches of the lowered steps with the reference, between the ranks, and with the planned memory."""
+    """Return descriptions of all faults in the lowered steps of a random collective.
+
+    The results must match the reference, the steps of all ranks must match, and no rank may copy more than planned.
+    """
     node, mesh = case.node, case.mesh
     lowered = lowered_on(node, mesh)
     messages = check_lowered(lowered, mesh, FIRST_RANK)
@@ -104,7 +114,7 @@ def faults(case: Case, rng: np.random.Generator) -> list[str]:
 
 
 def _differences(node: Node, mesh: Mesh, shards: Sequence[Array], results: Sequence[Array]) -> list[str]:
-    """Return the ranks whose results differ from the reference, for a collective of one operand."""
+    """Return a description for each rank whose result differs from the reference, for a collective of one operand."""
     messages: list[str] = []
     with np.errstate(all="ignore"):
         expected_results = meant(node, mesh, shards)
@@ -117,7 +127,7 @@ def _differences(node: Node, mesh: Mesh, shards: Sequence[Array], results: Seque
 
 
 def same(actual: Array, expected: Array, *, moves: bool) -> bool:
-    """Whether arrays are bitwise equal; after a reduction (not `moves`), NaN payloads are ignored."""
+    """Whether arrays are bitwise equal. If a reduction computed them (not `moves`), NaN payloads may differ."""
     if moves or actual.dtype.kind in "biu" or actual.dtype.itemsize == 0:
         return actual.tobytes() == expected.tobytes()
     with np.errstate(all="ignore"):

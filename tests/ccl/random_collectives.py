@@ -1,4 +1,4 @@
-"""Random collectives: any op, mesh, axis order, uneven tiles, shardings, roots and dtypes."""
+"""Random collectives: any op, mesh, order of axes, uneven tiles, shardings, roots and dtypes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MOST_RANKS, MOST_ELEMENTS = 12, 4096
 
 @dataclass(frozen=True)
 class Case:
-    """A valid collective on a mesh."""
+    """A valid collective and the mesh on which it runs."""
 
     node: Node
     mesh: Mesh
@@ -34,7 +34,7 @@ class Case:
 
 
 def random_case(rng: np.random.Generator, op: str | None = None, *, with_group_calls: bool = True) -> Case:
-    """Return a random collective, possibly of several operands. Candidates that the verifier rejects are drawn again."""
+    """Return a random collective, possibly of several operands. Draws again if the verifier rejects a candidate."""
     while True:
         draw = _Draw(rng)
         case = draw.case(op or _one_of(rng, tuple(_OPS)))
@@ -78,7 +78,7 @@ class _Draw:
         return _OPS[op](self, op)
 
     def grouped(self, case: Case) -> Case:
-        """Add operands of other shapes, so that the collective becomes a group call."""
+        """Add operands of other shapes to the collective, which makes it a group call."""
         node = case.node
         for _ in range(int(self.rng.integers(1, 4))):
             self.shape = [int(self.rng.integers(0 if self.rng.random() < 0.1 else 1, 6)) for _ in self.shape]
@@ -89,7 +89,7 @@ class _Draw:
         return case
 
     def some_axes(self) -> tuple[str, ...]:
-        """Return some axes and sub-axes in any order."""
+        """Return a random selection of mesh axes and sub-axes in random order."""
         refs: list[str] = []
         for name, size in zip(self.mesh.names, self.mesh.sizes, strict=True):
             parts = self.mesh.split_axis(name, 2, size // 2) if size == 4 and self.rng.random() < 0.4 else (name,)
@@ -118,7 +118,9 @@ class _Draw:
         return self.collective(op, attrs, self.shape, self.shape, dtype) if kind else None
 
     def joined(self, op: str) -> Case | None:
-        """Return a collective between tiles and their concatenation, whose last tile may be short."""
+        """Return a collective that concatenates or splits tiles along `dim`, such as all_gather; the last tile may be
+        short.
+        """
         tile = self.shape[self.dim]
         rows = self.count * tile - int(self.rng.integers(tile + 1) if self.rng.random() < 0.5 else 0)
         if self.rng.random() < 0.1:

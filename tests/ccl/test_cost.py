@@ -1,4 +1,6 @@
-"""The cost of collectives: bytes by formula, links and latencies, and transfers compared with counting by hand."""
+"""Tests of the cost of collectives: bytes by formula, links and latencies, and transfers compared with counting by
+hand.
+"""
 
 from __future__ import annotations
 
@@ -88,7 +90,7 @@ def test_moving_axes_include_whole_axis_of_overlapping_sub_axes() -> None:
 
 
 def counted(source: Sharding, target: Sharding, shape: tuple[int, ...], mesh: Mesh) -> tuple[int, float]:
-    """Count received and sent elements one by one with boolean masks."""
+    """Return the most elements that a device receives, and the most that a device sends, counted with boolean masks."""
 
     def mask(sharding: Sharding, rank: int) -> np.ndarray:
         held_elements = np.zeros(shape, bool)

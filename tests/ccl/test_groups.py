@@ -1,4 +1,4 @@
-"""Groups of all ranks match those of the mesh, and domains count the members of a group in each of them."""
+"""Tests of replica groups: they match those of the mesh, and members of a group are counted per domain of the machine."""
 
 from __future__ import annotations
 

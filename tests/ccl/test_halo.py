@@ -1,4 +1,4 @@
-"""Rows that devices fetch from each other: counts for all devices at once match counts for each device."""
+"""Tests of row fetches between devices: counts computed for all devices at once match counts for each device."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_row_fetch_traffic_matches_counting(seed: int) -> None:
 
 
 def placed_ranges(of: RowFetch, index: int) -> list[tuple[int, int, int]]:
-    """Return each nonempty range with the result row at which it starts."""
+    """Return the nonempty row ranges that device `index` needs, each with the first result row that it fills."""
     ranges, result_row = list[tuple[int, int, int]](), 0 if of.wrap else max(0, -of.start(index))
     for start, stop in of.needed_ranges(index):
         if start < stop:
@@ -53,7 +53,7 @@ def placed_ranges(of: RowFetch, index: int) -> list[tuple[int, int, int]]:
 
 @pytest.mark.parametrize("seed", range(100))
 def test_near_row_fetch_has_same_rows(seed: int) -> None:
-    """This covers steps longer than all rows together, as in windows whose stride exceeds the operand."""
+    """`near` shortens large steps between devices. The rows stay the same, even if a step exceeds all rows together."""
     of = fetch(np.random.default_rng(seed))
     for step in (of.step, 40 * of.divisor, -50, 10**9):
         long = replace(of, step=step, wrap=False)

@@ -1,4 +1,6 @@
-"""Where the groups of a mesh are on a machine, and the time of collectives on the links that they cross."""
+"""Tests of links: how the groups of a mesh are spread over a machine, and the time of collectives on the links they
+cross.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ NVLINK, PORT = H100.links
 INSIDE = Rate(NVLINK.latency_seconds, NVLINK.bytes_per_second)
 STEP = (
     PORT.latency_seconds - NVLINK.latency_seconds
-)  # seconds; a step of the Simple protocol between hosts, beyond NVLink
+)  # Extra seconds of a step between hosts compared with NVLink, in NCCL's Simple protocol.
 RACKS = Machine(
     "racks", (Link("nvlink", 4, 400e9, 8e-6), Link("rack", 16, 100e9, 14e-6), Link("spine", None, 25e9, 20e-6))
 )
@@ -103,7 +105,7 @@ def test_ring_uses_all_ports_of_host() -> None:
 
 
 def test_large_messages_use_simple_and_small_ones_ll_protocol() -> None:
-    mesh = on(dp=4, tp=8)  # a ring over dp has three steps between hosts
+    mesh = on(dp=4, tp=8)  # three steps of a ring over dp cross hosts
     simple = NVLINK.latency_seconds + 3 * STEP
     assert seconds_along("all_gather", LARGE, mesh, ("dp",)) == pytest.approx(simple + LARGE / PORT.bytes_per_second)
     low = NVLINK.latency_seconds + 3 * STEP * 2.7 / 14
@@ -175,7 +177,7 @@ def test_collective_is_not_faster_than_best_rate_of_axis(mesh: Mesh, axes: tuple
         moved = int(share * LARGE)
         for axis in axes:
             best = best_rate(mesh, axis)
-            # at least this part of the bytes that a device receives crosses the axis
+            # at least this many of the bytes that a device receives cross the axis
             crossing = LARGE / size if best.bandwidth < (mesh.machine or H100).links[0].bytes_per_second else moved
             assert seconds_along(op, moved, mesh, axes, size) >= best.latency + crossing / best.bandwidth * (1 - 1e-9)
 

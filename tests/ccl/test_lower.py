@@ -1,4 +1,6 @@
-"""Lowered collectives: their steps, agreement of all ranks, and equality with the reference semantics."""
+"""Tests of lowered collectives: the steps themselves, agreement of all ranks, and equality with the reference
+semantics.
+"""
 
 from __future__ import annotations
 
@@ -170,7 +172,7 @@ def test_unmatched_messages_are_detected() -> None:
 
 
 def mutated(rng: np.random.Generator, step: Messages) -> Messages:
-    """Drop, duplicate, shorten or redirect one random message."""
+    """Return a copy of `step` in which one random message is dropped, duplicated, shortened or redirected."""
     side = "sends" if step.sends and (not step.receives or rng.random() < 0.5) else "receives"
     listed = list(getattr(step, side))
     index = int(rng.integers(len(listed)))
@@ -227,7 +229,7 @@ def test_box_offsets_and_contiguity() -> None:
     assert box.is_contiguous and (box.byte_offset, box.byte_end) == (40, 40 + 96)
     assert not box.rows(1, 0, 2).is_contiguous and box.rows(0, 1, 2).rows(1, 1, 3).is_contiguous
     assert box.rows(2, 1, 2).byte_end == 40 + 4 * (12 + 8 + 1 + 1)
-    back = Box(SCRATCH, "f32", 16, (2, 5), (-16, 3))  # strides of a reversed dim
+    back = Box(SCRATCH, "f32", 16, (2, 5), (-16, 3))  # a reversed dim has a negative stride
     assert (back.byte_start, back.byte_offset, back.byte_end) == (0, 64, 4 * (16 + 12 + 1))
     assert Box(SCRATCH, "f32", 3, (0, 2), (9, 9)).byte_end == 12 and Box(SCRATCH, "i1", 3, (), ()).is_contiguous
 

@@ -1,4 +1,4 @@
-"""Lowered transfers between two meshes: every device receives the elements of its shard."""
+"""Tests of lowered transfers between two meshes: every device receives the elements of its shard."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.ccl.random_collectives import random_mesh
 
 
 def sides(ends: Ends) -> tuple[Node, Node]:
-    """Return the node that the sending mesh runs, and the node that the receiving mesh runs."""
+    """Return the transfer as the sending mesh runs it, and as the receiving mesh runs it."""
     attrs = {"channel": 0, "shape": ends.shape, "source": ends.source, "target": ends.target}
     token = TensorType((), "i1")
     sent = TensorType(ends.source.local_shape(ends.shape, ends.sender), "bf16")
@@ -38,7 +38,7 @@ def buffers(collective: Node, operands: list[Any], lowered: Lowered) -> HostBuff
 
 
 def check_transfer(ends: Ends, rng: np.random.Generator) -> None:
-    """Check that the lowered steps of both sides match, and that they deliver what `Post` delivers."""
+    """Check that the lowered steps of both meshes match, and that their results equal those of the reference `Post`."""
     send, recv = sides(ends)
     starts = {"first": 0, "second": ends.sender.size}
     sender_programs = [lower(Collective.of(send, ends.sender, starts), rank) for rank in range(ends.sender.size)]
@@ -78,7 +78,7 @@ def test_transfer_between_meshes_delivers_shards(source: Sharding, target: Shard
 
 
 def sharding(rng: np.random.Generator, shape: tuple[int, ...], mesh: Mesh) -> Sharding:
-    """Assign random axes to random dims, some of which are sharded unevenly."""
+    """Return a random sharding of `shape`: random axes on random dims, some unevenly."""
     dims: list[list[str]] = [[] for _ in shape]
     for axis_index in rng.permutation(len(mesh.names)):
         if shape and rng.random() < 0.7:

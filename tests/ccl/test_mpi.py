@@ -1,4 +1,4 @@
-"""Lowered collectives over MPI with one rank per process are bitwise equal to simulated ranks."""
+"""Tests of lowered collectives over MPI with one rank per process: bitwise equal to simulated ranks."""
 
 from __future__ import annotations
 
@@ -24,9 +24,7 @@ def run(ranks: int, *words: object) -> subprocess.CompletedProcess[str]:
 
 
 def launched(ranks: int, *words: str) -> subprocess.CompletedProcess[str]:
-    """Run Python under mpiexec with the launcher's own MPI library; the launcher may be a link into another
-    environment.
-    """
+    """Run Python under mpiexec with the MPI library of that mpiexec, which may be a link into another environment."""
     launcher = MPIEXEC.resolve()
     library = sorted((launcher.parents[1] / "lib").glob("libmpi.so.*"))
     env = os.environ | ({"MPI4PY_LIBMPI": str(library[0])} if library else {})

@@ -1,5 +1,5 @@
-"""Messages of a transfer: each device receives its missing elements once, and none sends more than the cost model
-predicts.
+"""Tests of the messages of a transfer: each device receives its missing elements once, and sends no more than the cost
+model predicts.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def check(source: Sharding, target: Sharding, shape: tuple[int, ...], mesh: Mesh
         np.testing.assert_array_equal(received[rank], missing)
     model = exchange(source, target, shape, mesh)
     assert max((int(r.sum()) for r in received), default=0) == model.received
-    slack = largest * mesh.size  # one extra row for each request that is split
+    slack = largest * mesh.size  # one extra row for each split request
     assert max(sent.values(), default=0) <= model.sent + slack
 
 
@@ -68,7 +68,7 @@ def test_routes_support_halos_offsets_and_sub_axes(source: Sharding, target: Sha
 
 
 def test_replicas_share_sending_load() -> None:
-    """From quarters to halves, three devices request each quarter, and two devices hold it."""
+    """Quarters become halves: three devices request each quarter, and the two devices that hold it send equally much."""
     messages = routes(fit(P("y"), 1), fit(P("x"), 1), (64,), XY)
     sent = Counter[int]()
     for message in messages:
@@ -86,8 +86,9 @@ def test_routes_keep_summands_separate() -> None:
     ("source", "target"), [(P(partial="y"), P(partial="z")), (P("z", partial="y"), P("y", partial="z"))]
 )
 def test_summands_move_individually_to_other_partial_axis(source: Sharding, target: Sharding) -> None:
-    """Summand k goes to device k of the other axis from a device that holds it. A device that already holds it receives
-    nothing.
+    """A value that is partial along y becomes partial along z: device k of z gets summand k from device k of y. Nothing
+    is
+    sent if the receiver already holds this summand.
     """
     mesh = make_mesh({"y": 3, "z": 3})
     shardings = fit(source, 1), fit(target, 1)

@@ -1,4 +1,6 @@
-"""Simulated collectives: examples of the dialect, uneven tiles, reduction kinds, axis orders, and undefined results."""
+"""Tests of simulated collectives: examples of the dialect, uneven tiles, reduction kinds, orders of axes, and undefined
+results.
+"""
 
 from __future__ import annotations
 
@@ -83,7 +85,7 @@ def test_all_gather_inverts_all_slice_for_uneven_sizes(size: int) -> None:
     x = np.arange(size * 3, dtype=np.float32).reshape(size, 3)
     tile = -(-size // 4)
     slices = collective("all_slice", [x] * 4, LINE, (tile, 3), axes=("x",), dim=0)
-    assert np.isnan(np.concatenate(slices)[size:]).all()  # padding is poisoned
+    assert np.isnan(np.concatenate(slices)[size:]).all()  # padding contains NaN
     for back in collective("all_gather", slices, LINE, (size, 3), axes=("x",), dim=0):
         assert (back == x).all()
 
@@ -189,7 +191,7 @@ def test_retile_converts_between_any_two_shardings(source: Sharding, target: Sha
     local = target.local_shape(x.shape, MESH)
     results = collective("retile", shards, MESH, local, source=source, target=target, shape=x.shape)
     for result, expected in zip(results, shard_all(x, target, MESH), strict=True):
-        assert np.array_equal(result, expected, equal_nan=True)  # includes padding and outer halo
+        assert np.array_equal(result, expected, equal_nan=True)  # compares padding and outer halo too
 
 
 def test_retile_keeps_summands_separate_and_never_reduces() -> None:

@@ -1,4 +1,4 @@
-"""Volumes of collectives and transfers as formulas: equal to `ring_bytes` on every mesh and for every size."""
+"""Tests of volume formulas of collectives and transfers: they equal `ring_bytes` on every mesh and for every size."""
 
 from __future__ import annotations
 

@@ -1,11 +1,9 @@
-"""Run any program of this package as if on GPUs: `python -m tests.emulator.as_gpus DEVICES ARCH MODULE WORDS...`.
+"""Run a Python module as if the machine had GPUs: `python -m tests.emulator.as_gpus DEVICES ARCH MODULE WORDS...`.
 
-The program loads NVIDIA's bindings, `libcuda.so.1` and `libnccl.so.2` by name and treats them as real. Both libraries
-are thin
-C wrappers around the emulated driver and NCCL, which execute the PTX stored beside the cubins.
-`MESHGEN_TEST_GPUS=real python -m tests.emulator.as_gpus 8 sm_90 pytest FILES...` does what `make gpu` does. If started
-as
-several ranks, for instance by mpiexec, each process has its own GPUs, and NCCL communicates between the processes.
+The module loads NVIDIA's Python bindings, `libcuda.so.1` and `libnccl.so.2` by name, as it would load real ones. Both
+libraries are thin C wrappers around the emulated driver and NCCL, which execute the PTX stored beside the cubins.
+`MESHGEN_TEST_GPUS=real python -m tests.emulator.as_gpus 8 sm_90 pytest FILES...` does what `make gpu` does. If mpiexec
+or another launcher starts several ranks, each process has its own GPUs, and NCCL communicates between the processes.
 """
 
 from __future__ import annotations
@@ -26,7 +24,7 @@ from meshgen.runtime.module_file.manifest import Kernel
 from meshgen.runtime.processes import bootstrap
 from tests.emulator import libcuda, libnccl
 
-_CHILD = "MESHGEN_AS_GPUS"  # The folder of the libraries, set in the environment of the process that loads them.
+_CHILD = "MESHGEN_AS_GPUS"  # environment variable with the folder of the libraries, set for the process that loads them
 
 
 def main(count: int, arch: str, words: list[str]) -> int:
@@ -36,11 +34,12 @@ def main(count: int, arch: str, words: list[str]) -> int:
     with tempfile.TemporaryDirectory() as name:
         command = [sys.executable, "-m", "tests.emulator.as_gpus", str(count), arch, *words]
         environment = os.environ | libraries(Path(name))
-        return subprocess.run(command, env=environment, close_fds=False).returncode  # MPI has a pipe to its launcher
+        # MPI passes a pipe to its launcher as a file descriptor
+        return subprocess.run(command, env=environment, close_fds=False).returncode
 
 
 def libraries(folder: Path) -> dict[str, str]:
-    """Build both libraries in `folder` and return the environment variables with which a process finds them."""
+    """Build both libraries in `folder`. Return the environment variables that make a process load them."""
     for library in (libcuda, libnccl):
         library.build(folder)
     paths = os.pathsep.join(filter(None, [str(folder), os.environ.get("LD_LIBRARY_PATH", "")]))
@@ -67,9 +66,7 @@ def _run(folder: Path, count: int, arch: str, words: list[str]) -> int:
 
 
 def _registering(emulated_api: Api, original: Callable[..., code.CodeOf]) -> Callable[..., code.CodeOf]:
-    """Wrap `code_of` so that it also registers the PTX of each cubin with the emulated driver, which cannot execute
-    machine code.
-    """
+    """Wrap `code_of` so that the emulated driver also gets the PTX of each cubin, since it cannot execute machine code."""
 
     def code_of(kernels: Mapping[str, Kernel], member: Callable[[str], bytes], api: Any) -> code.CodeOf:
         for kernel in kernels.values():

@@ -1,9 +1,9 @@
-"""Compare the PTX of all kernels of programs with their bodies, with all checks: `python -m
-tests.emulator.check_programs FOLDER`.
+"""Run the PTX of all kernels of programs with all checks, and compare the results with those of the kernel bodies.
 
-Prints each kernel that is wrong or faults, a table row for each program and architecture, and the totals. For programs
-that
-the compiler rejects, or with kernels that cannot be generated, it prints the reason.
+    python -m tests.emulator.check_programs FOLDER
+
+Prints each wrong or faulting kernel, a table row for each program and architecture, and the totals. If the compiler
+rejects a program or cannot generate one of its kernels, prints the reason.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ from tests.emulator.programs import Case, cases_of, programs_in, say
 
 
 def outcome(case: Case) -> tuple[str, float]:
-    """Return the fault of a kernel, or an empty string if it is correct, and its largest error as a multiple of the
-    bound.
+    """Return the fault of a kernel, and the kernel's largest error as a multiple of its bound.
+
+    The fault is "" if the kernel is correct.
     """
     try:
         excess = case.excess(case.run())
@@ -31,7 +32,7 @@ def outcome(case: Case) -> tuple[str, float]:
 
 
 def outcomes(file: Path, arch: str, seed: int) -> Iterator[tuple[str, float]]:
-    """Yield the outcomes of all kernels of a program, and print the wrong ones.
+    """Yield the outcome of each kernel of a program, and print the wrong kernels.
 
     Raises:
         MeshgenError: the program has no code for `arch`.

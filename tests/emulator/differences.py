@@ -1,10 +1,8 @@
-"""Track where a changed kernel may differ from the original during execution: registers per thread, shared memory per
-byte.
+"""Track the registers (per thread) and shared memory (per byte) in which a changed kernel may differ from the original.
 
-The tracking is sound for all inputs of a kernel whose control flow, addresses and predicates do not depend on data:
-unmarked
-registers and bytes are equal in both kernels. Registers that depend on the change but on no data are computed for both
-kernels and compared.
+For a kernel whose control flow, addresses and predicates do not depend on data, the tracking is sound for all inputs:
+unmarked registers and bytes are equal in both kernels. A register that depends on the change but on no data is computed
+for both kernels, and marked only if the values differ.
 """
 
 from __future__ import annotations
@@ -38,17 +36,18 @@ BOOL = np.dtype(np.bool_)
 
 
 class Influence(Exception):
-    """A possible difference reaches something that other threads or the results can observe."""
+    """A possible difference reaches memory or control flow that other threads or the results can observe."""
 
 
 def whole_warps(wave: Wave, where: Array) -> Array:
-    """Extend a mask of threads to all threads of their warps."""
+    """Extend a mask of threads to whole warps: a warp with any thread in the mask is in the result."""
     return np.repeat(wave.warps_of(where), WARP, 1)
 
 
 def shared_bytes(wave: Wave, instruction: Instruction, lanes: Array) -> Array:
-    """Return the indices [threads, bytes] of shared memory that `lanes` access; empty if the instruction does not
-    access it.
+    """Return the byte indices [threads, bytes] in shared memory that threads `lanes` access.
+
+    Returns an empty array if the instruction does not access shared memory.
     """
     if not any(word.startswith("shared") for word in instruction.modifiers) or not lanes.any():
         return np.zeros((0, 0), np.int64)
@@ -58,31 +57,32 @@ def shared_bytes(wave: Wave, instruction: Instruction, lanes: Array) -> Array:
 
 
 class Differences:
-    """The registers and shared bytes that may differ. `data` are registers that may depend on data, so that one run
-    proves nothing.
+    """The registers and shared bytes that may differ between the two kernels.
+
+    `data` are the registers that may depend on loaded data; a run with one input proves nothing about them.
     """
 
     def __init__(self, data: Collection[str]) -> None:
         self._data = set(data)
         self._wave: Wave | None = None
-        self._registers: dict[str, Array] = {}  # where, as [blocks, threads], a register may differ
-        self._original: dict[str, Array] = {}  # values of these registers in the original kernel, if known
+        self._registers: dict[str, Array] = {}  # mask [blocks, threads] of a register that may differ
+        self._original: dict[str, Array] = {}  # values that these registers have in the original kernel, if known
         self._shared = np.zeros(0, np.bool_)
-        self._is_shared = False  # whether any byte may differ
+        self._is_shared = False  # whether any byte of shared memory may differ
 
     def enter(self, wave: Wave) -> None:
-        """Clear all differences at the start of a new wave of blocks."""
+        """Forget all differences when a new wave of blocks starts."""
         if wave is not self._wave:
             self._wave, self._registers, self._original = wave, {}, {}
             self._shared = np.zeros(wave.shared.elements(np.dtype(np.uint8)).shape, np.bool_)
             self._is_shared = False
 
     def of(self, *operands: Operand | None) -> Array | None:
-        """Return the mask of threads in which operands may differ, or None if they are equal."""
+        """Return the mask of threads in which any of `operands` may differ, or None if all are equal."""
         return self._any(names(operands))
 
     def add(self, registers: Iterable[str], where: Array) -> None:
-        """Mark registers as possibly different in the threads of `where`."""
+        """Mark registers as possibly different in the threads of mask `where`."""
         if where.any():
             for name in registers:
                 self._original.pop(name, None)
@@ -95,7 +95,9 @@ class Differences:
             self._is_shared = value or bool(self._shared.any())
 
     def is_known(self, *instructions: Instruction) -> bool:
-        """Whether the original results of these instructions can be computed here, because they depend on no data."""
+        """Whether the results that these instructions have in the original kernel can be computed, as they depend on no
+        data.
+        """
         for instruction in instructions:
             registers = read(instruction) | written(instruction) | names([instruction.guard])
             unknown = registers & self._registers.keys() - self._original.keys()
@@ -105,7 +107,7 @@ class Differences:
         return True
 
     def compute_both(self, wave: Wave, original: Step, step: Step, mask: Mask) -> None:
-        """Execute an instruction as in the original kernel and as in the changed one, and compare what they write."""
+        """Execute the instruction of the original kernel and that of the changed one, and mark the results that differ."""
         assert original.action is not None and step.action is not None
         saved_registers, registers = wave.registers, read(original.instruction) | written(original.instruction)
         wave.registers = saved_registers | {name: self._original[name] for name in registers & self._original.keys()}
@@ -119,7 +121,7 @@ class Differences:
                 self._registers[name], self._original[name] = where, value
 
     def run(self, wave: Wave, step: Step, mask: Mask) -> None:
-        """Execute an instruction and update the differences.
+        """Execute an instruction and update the differences after it.
 
         Raises:
             Influence: a difference becomes observable.
@@ -141,7 +143,7 @@ class Differences:
         self._original.pop(name, None)
 
     def _put(self, registers: Iterable[str], where: Array, lanes: Array) -> None:
-        """Set the difference masks of registers that `lanes` write."""
+        """Replace the difference masks of `registers` in the threads `lanes`, which write them, with `where`."""
         for name in registers:
             old = self._registers.get(name)
             self._forget(name)
@@ -150,7 +152,7 @@ class Differences:
                 self._registers[name] = new
 
     def _propagate(self, wave: Wave, instruction: Instruction, lanes: Array) -> None:
-        """Update the differences for an instruction before it is executed."""
+        """Update the differences that an instruction causes, before the instruction is executed."""
         if not self._registers and not self._is_shared:
             return
         operand_differences = self._any(read(instruction))
@@ -167,12 +169,12 @@ class Differences:
         guard = self.of(instruction.guard)
         where = where if guard is None else where | guard
         if names([instruction.guard]) & self._data:
-            self.add(written(instruction), where)  # with other inputs, other threads may execute this
+            self.add(written(instruction), where)  # with other inputs, other threads may execute this instruction
         else:
             self._put(written(instruction), where, lanes)
 
     def _refuse(self, instruction: Instruction, differs: bool) -> None:
-        """Raise Influence if a difference would become observable, or if its effect is not tracked."""
+        """Raise Influence if an instruction makes a difference observable, or has an effect that is not tracked."""
         opcode, space = instruction.opcode, space_of(instruction)
         is_generic = opcode in ("ld", "ldu", "st") and not space
         if self._is_shared and (opcode in STRICT or is_bulk(instruction) or is_generic):
@@ -184,8 +186,9 @@ class Differences:
             raise Influence
 
     def _selected(self, wave: Wave, instruction: Instruction) -> Array:
-        """Return the differences of a select; if its predicate does not depend on data, only those of the selected
-        operand.
+        """Return the difference mask of the result of a select.
+
+        If the predicate does not depend on data, only the selected operand counts in each thread.
         """
         _, left, right, by = instruction.operands
         sides = [self.of(side) for side in (left, right)]

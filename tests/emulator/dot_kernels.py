@@ -1,6 +1,4 @@
-"""GEMMs in Triton with pointers and with tensor descriptors, to obtain PTX forms that the code generator does not emit
-yet.
-"""
+"""GEMMs in Triton with pointers and with tensor descriptors. Their PTX has forms that meshgen's kernels do not use yet."""
 
 import triton
 import triton.language as tl

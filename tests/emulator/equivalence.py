@@ -3,22 +3,17 @@
     same(original, changed, run)    `run` executes the original; its code is replaced and observed meanwhile
 
 1. Control flow, and the addresses and predicates of accesses, must not depend on loaded data
-   (`ptx_facts.is_oblivious`).
-   Otherwise one run says nothing about other inputs.
+   (`ptx_facts.is_oblivious`). Otherwise one run says nothing about other inputs.
 2. The changed kernel is run once. The proof tracks every register of each thread, and every byte of shared memory, that
-   may
-   differ from the original kernel at the same point for some input: first the values that the changed instruction
-   writes,
-   then everything computed from them (`differences.py`).
+   may differ from the original kernel at the same point for some input. These are first the values that the changed
+   instruction writes, then everything computed from them (`differences.py`).
 3. If no difference is stored to global memory, or decides a branch, an address or a predicate, the results are equal
-   for all
-   inputs.
+   for all inputs.
 
-An instruction that only orders others (a barrier, a wait, a commit, a fence) writes nothing. Without it, the race and
-copy
-checks of a run must have found all accesses ordered, and by 1. there are no other accesses. Global memory that a thread
-writes
-must then not be read in the same launch, since these checks do not track the threads of a block there.
+Some instructions write nothing and only order others: a barrier, a wait, a commit or a fence. If one is removed, a run
+with race and copy checks must have found all accesses ordered without it, and by 1. there are no other accesses. These
+checks do not track the threads of one block in global memory. Hence no global memory that a thread writes may be read
+in the same launch.
 
 Source of the method: Newsome and Song, Dynamic taint analysis, NDSS 2005.
 """
@@ -76,10 +71,10 @@ def same(original: Entry, changed: Entry, run: Callable[[], object]) -> bool:
 
 
 class Watch:
-    """The code of the changed kernel, in which each step also tracks the differences."""
+    """The code of the changed kernel, with steps that also track the differences from the original kernel."""
 
     def __init__(self, original: Entry, changed: Entry) -> None:
-        """Prepare the steps.
+        """Wrap the steps of the original, and replace the step at which the kernels differ.
 
         Raises:
             Influence: the effect of this change is not tracked.
@@ -89,7 +84,8 @@ class Watch:
         is_dropped = len(changed.code) < len(original.code)
         data = data_registers(original) | data_registers(changed)
         self._differences = Differences(data)
-        self._stored, self._loaded = set[int](), set[int]()  # touched pages; no two allocations share a page
+        # accessed pages of global memory; no two allocations share a page
+        self._stored, self._loaded = set[int](), set[int]()
         original_step, changed_step = steps_of(original)[index], None if is_dropped else steps_of(changed)[index]
         if names([original_step.instruction.guard]) & data:
             raise Influence
@@ -103,7 +99,7 @@ class Watch:
         self.steps = tuple(steps)
 
     def check_global(self) -> None:
-        """Raise Influence if the order of threads matters in global memory."""
+        """Raise Influence if the dropped instruction may order accesses to the same global memory."""
         if self._orders and self._stored & self._loaded:
             raise Influence
 
@@ -129,7 +125,9 @@ class Watch:
         return replace(step, guard=guard if original_guard else None, action=action if step.action else None)
 
     def _changed_jump(self, original_step: Step, changed_step: Step | None) -> Step:
-        """Return a step for a removed barrier, or for a jump whose predicate must be unchanged."""
+        """Return a step that skips a removed barrier, or that checks that the changed predicate of a jump has the same
+        value.
+        """
         if changed_step is None and only_orders(original_step.instruction):
             return Step(original_step.instruction, lambda wave, mask: None, None, frozenset())
         if (
@@ -151,7 +149,7 @@ class Watch:
         return replace(changed_step, guard=guard)
 
     def _changed_step(self, original_step: Step, changed_step: Step | None) -> Step:
-        """Return a step for the changed instruction; `changed_step` is None if it is removed."""
+        """Return a step that executes the changed instruction; `changed_step` is None if the instruction is removed."""
 
         def action(wave: Wave, mask: Mask) -> None:
             self._differences.enter(wave)
@@ -177,8 +175,9 @@ class Watch:
     def _do_other(
         self, wave: Wave, original_step: Step, changed_step: Step | None, active_before: Array, active_now: Array
     ) -> None:
-        """Mark everything that either instruction writes; if only the guards differ, only in the threads where they
-        differ.
+        """Mark everything that the original or the changed instruction writes, and execute the changed one.
+
+        If only the guards differ, marks only the threads in which they differ.
         """
         instruction = original_step.instruction
         is_same = changed_step is not None and _without_guard(instruction) == _without_guard(changed_step.instruction)
@@ -199,7 +198,9 @@ class Watch:
         self._differences.add(results, differing)
 
     def _require_followed(self, instruction: Instruction) -> None:
-        """Raise Influence if the instruction changes more than registers and shared memory, or at unknown addresses."""
+        """Raise Influence if the instruction changes more than registers and shared memory, or accesses unknown
+        addresses.
+        """
         if instruction.opcode in STRICT:
             raise Influence
         if has_result(instruction):
@@ -222,7 +223,7 @@ class Watch:
             raise Influence
         byte_counts = [
             operand for operand in instruction.operands[3:] if getattr(operand, "width", 4) != 8
-        ]  # without a cache hint
+        ]  # operands except a cache hint
         if is_copy(instruction) and byte_counts:  # a copy of no bytes may have any source address
             lanes = lanes & (wave.full(reader(byte_counts[0], U32, instruction)(wave)) > 0)
         at = wave.full(address_reader(instruction.operands[is_load], instruction)(wave))[lanes]

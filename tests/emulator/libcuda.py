@@ -16,10 +16,11 @@ from typing import Any
 
 from meshgen.emulator.cuda.driver import EmulatedDriver
 
-H, U, N, Z, A = c_void_p, c_uint, c_int, c_size_t, c_ulonglong  # handle, unsigned, int, size, address
+# types of a handle, an unsigned, an int, a size and an address
+H, U, N, Z, A = c_void_p, c_uint, c_int, c_size_t, c_ulonglong
 UCHAR, USHORT = ctypes.c_ubyte, ctypes.c_ushort
 
-# Prototypes by the names that bindings pass to cuGetProcAddress; outputs are pointers. Source: cuda.h
+# Prototypes by the names that bindings pass to cuGetProcAddress. Outputs are pointers. Source: cuda.h
 PROTOTYPES: dict[str, list[Any]] = {
     "cuInit": [U], "cuDriverGetVersion": [POINTER(N)], "cuDeviceGetCount": [POINTER(N)], "cuDeviceGet": [POINTER(N), N],
     "cuDeviceTotalMem": [POINTER(Z), N], "cuDeviceGetAttribute": [POINTER(N), N, N],

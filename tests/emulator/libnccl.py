@@ -1,4 +1,4 @@
-"""A `libnccl.so.2` that wraps the emulated NCCL, to run the prototypes of `meshgen.runtime.cuda.nccl` on it.
+"""A `libnccl.so.2` that wraps the emulated NCCL, to test the prototypes in `meshgen.runtime.cuda.nccl`.
 
 The library consists of jumps to pointers that Python has put into a table, so arguments arrive as in the C prototypes
 below.
@@ -20,7 +20,7 @@ from meshgen.runtime.cuda.api import LAUNCH_ORDER
 
 
 class Comm(c_void_p):
-    """`ncclComm_t`. Callbacks get objects of derived types unconverted, as the emulated NCCL expects them."""
+    """`ncclComm_t`. ctypes passes an object of a derived type to callbacks unconverted, as the emulated NCCL expects."""
 
 
 class Id(Structure):
@@ -28,13 +28,15 @@ class Id(Structure):
 
 
 class Config(Structure):
-    """The leading fields of every `ncclConfig_t` since 2.14, and the later fields up to the communicator's name."""
+    """The leading fields of `ncclConfig_t`, equal in all versions since 2.14, and later fields up to the communicator's
+    name.
+    """
 
     _fields_ = [("size", c_size_t), ("magic", c_uint), ("version", c_uint), ("customized", c_int * 4),
                 ("netName", c_char_p), ("splitShare", c_int), ("trafficClass", c_int), ("commName", c_char_p)]  # fmt: skip
 
 
-P, Z, N, S = c_void_p, c_size_t, c_int, c_void_p  # pointer, size, int, stream
+P, Z, N, S = c_void_p, c_size_t, c_int, c_void_p  # types of a pointer, a size, an int and a stream
 # Prototypes of functions without outputs. Source: nccl.h of NCCL 2.32.3
 PLAIN: dict[str, list[Any]] = {
     "ncclGroupStart": [], "ncclGroupEnd": [],
@@ -43,7 +45,7 @@ PLAIN: dict[str, list[Any]] = {
     "ncclReduceScatter": [P, P, Z, N, N, Comm, S], "ncclBroadcast": [P, P, Z, N, N, Comm, S],
     "ncclReduce": [P, P, Z, N, N, N, Comm, S], "ncclSend": [P, Z, N, N, Comm, S], "ncclRecv": [P, Z, N, N, Comm, S],
 }  # fmt: skip
-# functions with a communicator and an integer output
+# functions that take a communicator and output an integer
 INTEGERS = ("ncclCommCount", "ncclCommUserRank", "ncclCommCuDevice", "ncclCommGetAsyncError")
 MAGIC, UNDEFINED = 0xCAFEBEEF, -(2**31)
 
@@ -53,7 +55,8 @@ class LibNccl:
 
     def __init__(self, nccl: EmulatedNccl) -> None:
         self._nccl = nccl
-        self._pending: list[tuple[Any, c_void_p]] = []  # communicators whose handles are written when the group ends
+        # communicators, with the output addresses to which their handles are written when the group ends
+        self._pending: list[tuple[Any, c_void_p]] = []
         self._texts: dict[str, ctypes.Array[ctypes.c_char]] = {}
         functions: dict[str, tuple[Callable[..., Any], list[Any], Any]] = {
             name: (self._plain(name), types, N) for name, types in PLAIN.items()
@@ -106,8 +109,8 @@ class LibNccl:
         return self._initialize(output, config, lambda name: self._nccl.ncclCommSplit(comm, color, key, name))
 
     def _initialize(self, output: Any, config: Any, make: Callable[[str], Any]) -> int:
-        """Initialize a communicator; like NCCL, reject an uninitialized configuration and options outside of their
-        ranges.
+        """Initialize a communicator. Like NCCL, reject a configuration that is uninitialized or has options out of
+        range.
         """
         options = config[0]
         if options.size < ctypes.sizeof(Config) or options.magic != MAGIC:
@@ -123,7 +126,7 @@ class LibNccl:
         return int(result)
 
     def _write_handles(self) -> None:
-        """Write the handles of initialized communicators to their output addresses, as NCCL does at the end of the
+        """Write the handles of initialized communicators to their output addresses. NCCL does this at the end of a
         group.
         """
         for address, comm in self._pending:

@@ -1,11 +1,10 @@
-"""Mutate PTX to measure how many faults the emulated GPU detects: `python -m tests.emulator.mutate_ptx --count 1000
---seed 1 PROGRAM...`.
+"""Mutate PTX to measure how many faults the emulated GPU detects.
 
-A mutant is detected if it ends in a fault or in errors beyond the rounding bounds. Some mutants with equal bits are
-proven to
-give equal bits for all inputs (`equivalence.py`): a dropped copy of no bytes, a changed comparison of values that are
-never
-equal, a dropped barrier that orders nothing by itself. All others count as undetected.
+    python -m tests.emulator.mutate_ptx --count 1000 --seed 1 PROGRAM...
+
+A mutant is detected if it ends in a fault or in errors beyond the rounding bounds. If a mutant gives equal bits,
+`equivalence.py` may prove that it does so for all inputs. Examples are a dropped copy of no bytes, a changed comparison
+of values that are never equal, and a dropped barrier that orders nothing by itself. All others count as undetected.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ def dropped(line: str, rng: random.Random) -> str:
 
 
 def offset(line: str, rng: random.Random) -> str:
-    """Shift the address of an access by one element or by many."""
+    """Shift the address of an access by one or many elements."""
     by = rng.choice([4, 16, 64, 512, -16])
     return re.sub(r"\[\s*(%\w+)(?:\s*\+\s*(-?\d+))?\s*\]", lambda m: f"[{m[1]}+{int(m[2] or 0) + by}]", line, count=1)
 
@@ -86,20 +85,25 @@ KINDS: dict[str, tuple[str, Change]] = {
 
 
 def sites(ptx: str) -> Iterator[tuple[str, int]]:
-    """Yield the kind and the line index of every possible mutation."""
+    """Yield the kind and the line index of every possible mutation of `ptx`."""
     for number, line in enumerate(ptx.splitlines()):
         yield from ((kind, number) for kind, (pattern, _) in KINDS.items() if re.match(pattern, line.strip()))
 
 
 def mutant(ptx: str, kind: str, number: int, rng: random.Random) -> str:
-    """Return the text with line `number` changed."""
+    """Return `ptx` with a mutation of `kind` in line `number`."""
     lines = ptx.splitlines()
     lines[number] = KINDS[kind][1](lines[number], rng)
     return "\n".join(lines) + "\n"
 
 
 def verdict(case: Case, ptx: str) -> str:
-    """Run a mutant and return `fault: KIND`, `numbers`, `equivalent`, `same bits` or `silent`."""
+    """Run a mutant and return `fault: KIND`, `numbers`, `equivalent`, `same bits` or `silent`.
+
+    `numbers` means errors beyond the bounds, and `equivalent` equal bits that are proven for all inputs. `same bits`
+    are
+    not proven, and `silent` are other bits within the bounds.
+    """
     try:
         results = case.run(ptx)
     except DeviceFault as fault:
@@ -113,7 +117,7 @@ def verdict(case: Case, ptx: str) -> str:
 
 
 def campaign(cases: Sequence[Case], count: int, seed: int) -> Iterator[tuple[Case, str, int, str]]:
-    """Yield the case, kind, line and verdict of `count` mutants, with equal numbers of each kind as far as possible."""
+    """Run `count` mutants, if possible equally many of each kind, and yield the case, kind, line and verdict of each."""
     rng = random.Random(seed)
     sites_by_kind: dict[str, list[tuple[Case, int]]] = {kind: [] for kind in KINDS}
     for case in cases:

@@ -1,7 +1,7 @@
-"""Run a module on cuda-bindings in front of the emulated driver: `python -m tests.emulator.on_cuda_bindings MODULE
+"""Run a module through cuda-bindings on the emulated driver: `python -m tests.emulator.on_cuda_bindings MODULE
 LIBRARY`.
 
-Prints the number of calls of each driver function, and fails if results differ from the reference.
+Prints the number of calls of each driver function. Fails if results differ from the reference.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tests.emulator.libcuda import LibCuda
 
 
 class Counted:
-    """Counts the calls of functions in the module `cuda.bindings.driver`."""
+    """A wrapper of the module `cuda.bindings.driver` that counts the calls of each function."""
 
     def __init__(self, driver: Any) -> None:
         self._driver, self.calls = driver, Counter[str]()
@@ -45,7 +45,7 @@ class Counted:
 
 
 def timing(module: LoadedModule, api: Api) -> Timing:
-    """Measure the first kernel of the step."""
+    """Measure the execution time of the first kernel in the step."""
     launched = next(launched_item for launched_item in module.schedule.launches() if launched_item.item.kernel)
     name = launched.item.kernel
     operands = [random_array(value.type, [0, n]) for n, value in enumerate(module.schedule.kernels[name].inputs)]

@@ -33,8 +33,9 @@ Array = np.ndarray[Any, Any]
 
 @dataclass
 class Case:
-    """A kernel for one architecture with its operands, expected results `wanted`, and elementwise error bounds
-    `allowed`.
+    """A kernel for one architecture, with operands, the expected results `wanted` and their error bounds `allowed`.
+
+    Bounds apply to each element.
     """
 
     name: str
@@ -52,20 +53,20 @@ class Case:
         return self.built.ptx.decode()
 
     def run(self, ptx: str = "", *, races: bool = True) -> list[Array]:
-        """Run the kernel, or other PTX of it, on the emulated GPU; raises DeviceFault."""
+        """Run `ptx`, by default the kernel's own PTX, on the emulated GPU. Raises DeviceFault."""
         return emulate(self.source, self.built, self.arch, self.body, self.operands, self.coordinates, ptx, races=races)
 
     def entry(self, ptx: str = "") -> Entry:
-        """Return the parsed entry of the kernel's PTX, or of other PTX of it."""
+        """Return the parsed entry of `ptx`, by default of the kernel's own PTX."""
         return parse(ptx or self.ptx).entries[self.source.entry]
 
     @functools.cached_property
     def results(self) -> list[Array]:
-        """Results of the kernel's own PTX."""
+        """The results of the kernel's own PTX."""
         return self.run(races=False)
 
     def excess(self, results: Sequence[Array]) -> float:
-        """Return the largest error as a multiple of its bound, which is at most 1 for correct results."""
+        """Return the largest error as a multiple of its bound. It is at most 1 if the results are correct."""
         worst = [worst_error(*arrays) for arrays in zip(results, self.wanted, self.allowed, strict=True)]
         return max(
             (error / bound if bound else float(error > 0) * np.inf for error, bound in worst if error), default=0.0
@@ -74,7 +75,12 @@ class Case:
 
 def emulate(source: KernelSource, built: BuiltKernel, arch: str, body: Graph, operands: Sequence[Array],
             coordinates: Mapping[tuple[str, ...], int], ptx: str = "", *, races: bool = True) -> list[Array]:  # fmt: skip
-    """Run a kernel on the emulated GPU and return its results; `ptx` replaces the PTX of `built`. Raises DeviceFault."""
+    """Run a kernel on the emulated GPU and return its results. Executes `ptx` instead of the PTX of `built` if it is
+    not "".
+
+    Raises:
+        DeviceFault: the kernel faults.
+    """
     results = before_launch(body, operands)
     values = {"operand": operands, "result": results, "coordinate": coordinates}
     args = [values[kind][index] for kind, index in source.params]
@@ -84,7 +90,7 @@ def emulate(source: KernelSource, built: BuiltKernel, arch: str, body: Graph, op
 
 
 def _launch(source: KernelSource, built: BuiltKernel, arch: str) -> Kernel:
-    """Return the launch parameters as in the manifest of a module."""
+    """Return launch parameters, as the manifest of a module contains them."""
     grid = (*source.grid, 1, 1, 1)[:3]
     params = tuple(Param(k, axes=tuple(w)) if k == "coordinate" else Param(k, w) for k, w in source.params)
     binary = Binary("", built.regs, 0, 0, built.shared, built.threads, {}, built.metadata, "ptx")
@@ -106,18 +112,18 @@ def case_of(source: KernelSource, body: Graph, mesh: Mesh, arch: str, seed: Sequ
 
 
 def cases_of(path: Path, archs: Sequence[str], seed: int = 0) -> Iterator[Case]:
-    """Yield all distinct kernels of a program; raises CodegenError if one cannot be generated."""
+    """Yield a case for each distinct kernel of a program. Raises CodegenError if one cannot be generated."""
     for arch in archs:
         program = api.plan(str(path), target=f"cuda:{arch}")
         bodies = program.plan.kernels
         requests = [request_of(name, source, bodies[name]) for name, source in program.sources.items()]
-        build_kernels(requests, [arch])  # all at once, in parallel and cached
+        build_kernels(requests, [arch])  # builds all kernels in parallel, and caches them for `case_of`
         for number, (name, source) in enumerate(program.sources.items()):
             yield case_of(source, bodies[name], program.mesh, arch, [seed, number])
 
 
 def say(text: str) -> None:
-    """Print a line of a campaign and flush it."""
+    """Print a line and flush standard output, so that a campaign shows its progress."""
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
 

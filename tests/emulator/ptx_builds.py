@@ -1,6 +1,4 @@
-"""Build kernels only up to PTX for emulation: ptxas takes a third to half of a build, and the emulator does not read
-cubins.
-"""
+"""Build kernels for emulation only up to PTX. ptxas takes a third to half of a build, and the emulator reads no cubins."""
 
 from __future__ import annotations
 
@@ -15,7 +13,7 @@ from meshgen.ir.graph import Graph
 
 
 def ptx_of(source: KernelSource, body: Graph, arch: str) -> BuiltKernel:
-    """Return a kernel without a cubin and without the properties read from one.
+    """Build a kernel up to PTX. The result has no cubin, and no properties that are read from a cubin.
 
     Raises:
         AssertionError: the kernel cannot be compiled or launched.

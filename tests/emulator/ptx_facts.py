@@ -8,9 +8,9 @@ from meshgen.emulator.program import Entry, Immediate, Instruction, Operand, Pai
 from meshgen.emulator.wave import CARRY
 
 CONTROL = {"bra", "brx", "ret", "exit", "bar", "barrier"}
-# a thread's result may depend on other threads of its warp
+# opcodes whose result in a thread may depend on other threads of the warp
 WARP_WIDE = {"shfl", "vote", "redux", "match", "elect", "activemask", "mma"}
-# these change more than registers, or take effect later
+# opcodes that change more than registers, or take effect later
 STRICT = {"atom", "red", "mbarrier", "tensormap", "wgmma", "trap", "brkpt"}
 MATRIX_ROW = 16  # bytes at each address of ldmatrix and stmatrix
 
@@ -20,7 +20,7 @@ def names(operands: Iterable[Operand | None]) -> set[str]:
 
 
 def has_result(instruction: Instruction) -> bool:
-    """Whether the first operand is written."""
+    """Whether the instruction writes its first operand."""
     first = instruction.operands[:1]
     return bool(first) and isinstance(first[0], Register | Vector | Pair | Sink) and instruction.opcode not in CONTROL
 
@@ -32,14 +32,14 @@ def written(instruction: Instruction) -> set[str]:
 
 
 def read(instruction: Instruction) -> set[str]:
-    """Return the registers that an instruction reads, except its guard."""
+    """Return the registers that an instruction reads, without its guard."""
     carry = {CARRY} if instruction.opcode in ("addc", "subc", "madc") else set[str]()
     accumulator = instruction.operands[:1] if instruction.opcode == "wgmma" else ()
     return carry | names((*accumulator, *instruction.operands[1 if has_result(instruction) else 0 :]))
 
 
 def space_of(instruction: Instruction) -> str:
-    """Return `global`, `shared`, `param`, `local` or `const`; empty for generic addresses."""
+    """Return the state space `global`, `shared`, `param`, `local` or `const`, or "" for generic addresses."""
     spaces = {word.split("::")[0] for word in instruction.modifiers}
     return next((space for space in ("param", "shared", "global", "local", "const") if space in spaces), "")
 
@@ -50,7 +50,7 @@ def is_copy(instruction: Instruction) -> bool:
 
 
 def only_orders(instruction: Instruction) -> bool:
-    """Whether the only effect of the instruction is to order others."""
+    """Whether the only effect of the instruction is to order other instructions."""
     words = (instruction.opcode, *instruction.modifiers)
     return (
         words[0] in ("bar", "barrier", "fence")
@@ -66,7 +66,9 @@ def is_access(instruction: Instruction) -> bool:
 
 
 def addresses(instruction: Instruction) -> set[str]:
-    """Return the registers of the addresses of an access; for copies and matrix operations, those of all operands."""
+    """Return the address registers of an access. For copies and matrix operations, returns the registers of all
+    operands.
+    """
     if instruction.opcode in ("st", "stmatrix"):
         return names(instruction.operands[:1])
     return names(instruction.operands[1:] if has_result(instruction) else instruction.operands)
@@ -94,7 +96,7 @@ def is_oblivious(entry: Entry) -> bool:
     deciding_registers = set[str]()
     for instruction in entry.code:
         if instruction.opcode in CONTROL and names(instruction.operands):
-            return False  # jump tables, and barriers with a thread count in a register, are not tracked
+            return False  # jump tables are not tracked, and neither are barriers whose thread count is in a register
         if instruction.opcode in CONTROL or is_access(instruction) or instruction.opcode in WARP_WIDE:
             deciding_registers |= names([instruction.guard])
         if is_access(instruction) and instruction.opcode != "wgmma":
@@ -103,7 +105,7 @@ def is_oblivious(entry: Entry) -> bool:
 
 
 def size_of(instruction: Instruction) -> int:
-    """Return the bytes that a thread accesses; `cp.async` always writes its full size."""
+    """Return the number of bytes that a thread accesses; `cp.async` always writes its full size."""
     if is_copy(instruction):
         size = instruction.operands[2]
         assert isinstance(size, Immediate)

@@ -1,4 +1,4 @@
-"""An emulated machine for tests: its driver and NCCL, wrappers for calls that must succeed, and a kernel."""
+"""An emulated machine for tests: its driver and NCCL, wrappers for calls that must succeed, and an example kernel."""
 
 from __future__ import annotations
 
@@ -40,14 +40,16 @@ NBYTES = 4 * COUNT
 
 
 def ok(outcome: tuple[Any, ...]) -> Any:
-    """Return the value of a successful call, or a tuple of several values."""
+    """Check that a driver call succeeded, and return its value, or a tuple if it has several values."""
     result, *values = outcome
     assert int(result) == 0, result
     return values[0] if len(values) == 1 else tuple(values)
 
 
 class Rig:
-    """Emulated GPUs whose driver functions return error codes, and helpers that return values."""
+    """Emulated GPUs: `driver` functions return error codes, while methods of this class check for success and return
+    values.
+    """
 
     def __init__(self, devices: int = 1, seed: int = 0, races: bool = False, arch: str = "sm_80") -> None:
         self.machine = Machine(devices, DEVICE_KINDS[arch], seed=seed, races=races)
@@ -68,7 +70,7 @@ class Rig:
         return ok(self.driver.cuEventCreate(2))
 
     def array(self, values: Array) -> int:
-        """Copy values to the current device and return the address."""
+        """Copy values to the current device and return their address."""
         address = ok(self.driver.cuMemAlloc(max(values.nbytes, 1)))
         ok(self.driver.cuMemcpyHtoD(address, values.ctypes.data, values.nbytes))
         return address
@@ -86,7 +88,7 @@ class Rig:
         return ok(self.driver.cuModuleGetFunction(module, name.encode()))
 
     def parameters(self, *values: int) -> int:
-        """Return the address of an array of pointers to 64-bit values, as cuLaunchKernel expects it."""
+        """Return the address of an array of pointers to 64-bit values, which cuLaunchKernel expects."""
         cells = [ctypes.c_uint64(value) for value in values]
         table = (ctypes.c_void_p * len(cells))(*[ctypes.addressof(cell) for cell in cells])
         self._kept += [cells, table]

@@ -1,4 +1,4 @@
-"""Run a few PTX instructions for every thread of a few blocks, on arrays."""
+"""Run a few PTX instructions on arrays, in every thread of a few blocks."""
 
 from __future__ import annotations
 
@@ -33,7 +33,9 @@ HEAD = """.version 8.7
 
 
 def ptx(body: str, pointers: int, threads: int = 32) -> str:
-    """Return an entry with pointers in %rd50, %rd51, ... and the global thread index in %r62 (block %r60, thread %r61)."""
+    """Return a PTX entry with `body`. %rd50, %rd51, ... are pointers; %r60, %r61 and %r62 are block, thread and global
+    index.
+    """
     parameters = ",\n".join(f"\t.param .u64 .ptr .global .align 1 p{n}" for n in range(pointers))
     loads = "".join(f"\tld.param.b64 %rd{50 + n}, [p{n}];\n" for n in range(pointers))
     return f"{HEAD.format(parameters=parameters, threads=threads)}{loads}{body}\n\tret;\n}}\n"
@@ -41,7 +43,7 @@ def ptx(body: str, pointers: int, threads: int = 32) -> str:
 
 def run(body: str, *arrays: Array, threads: int = 32, blocks: int = 1, shared: int = 0, races: bool = True,
         writable: Sequence[bool] | None = None, issues: int = 100_000) -> list[Array]:  # fmt: skip
-    """Run the body and return the arrays afterwards; each array is one pointer, and other memory is off limits."""
+    """Run `body` and return the arrays afterwards. Each array is one pointer argument; accesses to other memory fault."""
     memory = Memory(1 << 26)
     addresses = [memory.allocate(array.nbytes, f"array {n}") for n, array in enumerate(arrays)]
     for address, array in zip(addresses, arrays, strict=True):
@@ -57,8 +59,8 @@ def run(body: str, *arrays: Array, threads: int = 32, blocks: int = 1, shared: i
 
 
 def compute(instructions: str, result: type | np.dtype[Any], *operands: Array) -> Array:
-    """Run instructions on registers %a, %b, %c, %e, ... for each element of the operands, and return %d as an array of
-    type `result`.
+    """Run instructions on registers %a, %b, %c, %e, ... for each element of the operands. Return %d with dtype
+    `result`.
 
     Registers have the widths of their types, except that 8-bit values are in 16-bit registers.
     """

@@ -1,4 +1,4 @@
-"""Arithmetic of the emulated GPU compared with exact arithmetic in Python, and differences between PTX and NumPy."""
+"""Tests of the emulated GPU's arithmetic: it matches exact arithmetic in Python, also where PTX differs from NumPy."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SPECIAL = np.array([0.0, -0.0, 1.0, -1.5, np.inf, -np.inf, np.nan, 1e-40, -1e-40
 
 
 def pairs() -> tuple[np.ndarray, np.ndarray]:
-    """Return every special value paired with every other."""
+    """Return two arrays that contain every pair of special values."""
     a, b = np.meshgrid(SPECIAL, SPECIAL)
     return a.ravel(), b.ravel()
 
@@ -26,7 +26,7 @@ def wild(count: int, spread: int = 30) -> np.ndarray:
 
 
 def nearest32(value: Fraction) -> np.float32:
-    """Return the f32 nearest to an exact value, ties to even, by exact comparison with its neighbors."""
+    """Return the f32 nearest to an exact value by exact comparison with its neighbors. Ties go to the even one."""
     guess = np.float32(float(value))
     neighbors = [np.nextafter(guess, np.float32(-np.inf)), guess, np.nextafter(guess, np.float32(np.inf))]
     even = [int(np.float32(x).view(np.uint32)) & 1 for x in neighbors]
@@ -34,7 +34,7 @@ def nearest32(value: Fraction) -> np.float32:
 
 
 def test_fma_rounds_once() -> None:
-    """Some of these values are ties in f64 that are not ties exactly."""
+    """Some f64 results here are ties between two f32 numbers, while the exact results are not."""
     a, b, c = wild(512), wild(512), wild(512)
     a[:3], b[:3], c[:3] = 1 + 2.0**-12, 1 - 2.0**-12, [2.0**-60, -(2.0**-60), 1.0]
     a[3:6], b[3:6], c[3:6] = 1 + 2.0**-23, 1 + 2.0**-23, [2.0**60, 2.0**24, -1.0]
@@ -45,7 +45,7 @@ def test_fma_rounds_once() -> None:
 
 
 def test_fma_near_tie_is_rounded_correctly() -> None:
-    """1 + 2^-24 is halfway between two f32; a term that f64 loses decides the rounding."""
+    """1 + 2^-24 is halfway between two f32 numbers. A term too small for f64 decides the direction of rounding."""
     one, tiny = np.float32(1), np.float32(2.0**-80)
     a = np.full(32, 2.0**-24, np.float32)
     b = np.full(32, one)
@@ -144,7 +144,7 @@ def test_carry_instructions_compute_64_bit_sums() -> None:
 
 
 def test_bf16_fma_rounds_once() -> None:
-    """bf16 products and sums are exact in f64 and rounded once."""
+    """bf16 products and sums are exact in f64, and then rounded once."""
     kind = ml_dtypes.bfloat16
     a, b, c = (wild(256, 8).astype(kind) for _ in range(3))
     results = compute("fma.rn.bf16 %d, %a, %b, %c;", kind, a, b, c).astype(np.float64)

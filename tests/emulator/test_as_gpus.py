@@ -1,6 +1,4 @@
-"""The tests that `make gpu` runs, on emulated GPUs behind NVIDIA's bindings and library names. Needs gcc,
-cuda-bindings, Triton.
-"""
+"""Tests of `make gpu` on emulated GPUs behind NVIDIA's bindings and library names. Needs gcc, cuda-bindings, Triton."""
 
 from __future__ import annotations
 
@@ -28,7 +26,7 @@ pytestmark = pytest.mark.skipif(
 
 
 def as_gpus(*words: str, **variables: str) -> str:
-    """Run a program that sees 8 emulated GPUs as real ones, and return its output."""
+    """Run a module that sees 8 emulated GPUs as real ones, and return its output."""
     paths = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
     command = [sys.executable, "-m", "tests.emulator.as_gpus", "8", "sm_90", *words]
     env = os.environ | {"PYTHONPATH": paths} | variables
@@ -43,16 +41,16 @@ def test_emulated_device_is_found() -> None:
 
 @pytest.fixture(scope="module")
 def variables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Environment variables with which processes find the prebuilt libraries."""
+    """Environment variables that make a process load the prebuilt libraries."""
     return libraries(tmp_path_factory.mktemp("libraries"))
 
 
-# selected to take a few seconds; all tests of the files pass
+# a selection that takes a few seconds; all tests of the files pass
 CHOSEN = "complex or captured_step or networked_hosts or result_of_one_function"
 
 
 def test_gpu_tests_pass_on_emulated_gpus(variables: dict[str, str]) -> None:
-    """The files test real GPUs, and emulated GPUs presented as real ones."""
+    """These files test real GPUs, which are here emulated GPUs presented as real ones."""
     files = [
         "tests/runtime/cuda/test_execute.py",
         "tests/runtime/test_session.py",
@@ -83,7 +81,7 @@ func.func @main(%a: tensor<64x32xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, 
 def test_two_processes_with_one_gpu_each_match_one_process(
     by: str, tmp_path: Path, variables: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """NCCL connects the processes; results are bitwise equal to those of both ranks in one process."""
+    """NCCL connects the two processes. Results are bitwise equal to those of one process with both ranks."""
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     (tmp_path / "sums.mlir").write_text(SUMS)

@@ -1,4 +1,4 @@
-"""Moves, shifts, bit fields, logic, comparisons and selects."""
+"""Tests of moves, shifts, bit fields, logic, comparisons and selects in PTX."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_funnel_shift_wraps_or_clamps(direction: str, mode: str) -> None:
 
 
 def field(value: int, position: int, length: int, bits: int, *, signed: bool) -> int:
-    """Extract a bit field as in the pseudocode of `bfe` in the PTX ISA."""
+    """Extract a bit field by the pseudocode of `bfe` in the PTX ISA."""
     top = bits - 1
     sign = value >> min(position + length - 1, top) & 1 if signed and length else 0
     result = 0
@@ -143,7 +143,7 @@ def test_packed_integer_ops_do_not_carry(operation: str) -> None:
 
 @pytest.mark.parametrize("width", [32, 64])
 def test_param_load_from_selected_address(width: int) -> None:
-    """As in newer Triton, each thread selects one of three pointers: by its block, and for half of the threads by their
+    """As in newer Triton, a thread selects one of three pointers: by its block, and in half of the threads by its own
     index.
     """
     register = "%r" if width == 32 else "%rd"

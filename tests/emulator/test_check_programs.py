@@ -1,4 +1,4 @@
-"""The kernel campaign `check_programs` distinguishes correct kernels from wrong ones, and counts them in a table."""
+"""Tests of the kernel campaign `check_programs`: it distinguishes correct kernels from wrong ones, and counts them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`cvt`: rounding, saturation, NaN, and packed pairs of narrow floats."""
+"""Tests of the PTX instruction `cvt`: rounding, saturation, NaN, and packed pairs of narrow floats."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_float_to_float_conversion_matches_numpy(to: str, origin: str) -> None:
 
 
 def test_f64_to_bf16_conversion_rounds_once() -> None:
-    """Rounding to f32 first would produce a tie, which would then round down to even."""
+    """A first rounding to f32 would produce a tie, which a second one would round down to even."""
     x = np.full(32, 1 + 2.0**-8 + 2.0**-40)
     results = compute("cvt.rn.bf16.f64 %d, %a;", ml_dtypes.bfloat16, x)
     assert (results.astype(np.float64) == 1 + 2.0**-7).all()

@@ -1,4 +1,4 @@
-"""The executor on NVIDIA's own cuda-bindings: every call, its argument types and the packing of launch parameters.
+"""Tests of the executor on NVIDIA's cuda-bindings: every call, its argument types and the packing of launch parameters.
 
 Behind the bindings is a `libcuda.so.1` that wraps the emulated driver. Needs gcc, cuda-bindings and Triton.
 """
@@ -38,7 +38,7 @@ def test_module_runs_on_nvidia_bindings(tmp_path: Path) -> None:
     assert outcome.returncode == 0, outcome.stderr
     counts = dict(line.split() for line in outcome.stdout.splitlines() if line.startswith("cu"))
     assert counts["cuGraphInstantiate"] == counts["cuGraphExecUpdate"] == "1"
-    assert counts["cuGraphLaunch"] == "3"  # steps of four ranks
+    assert counts["cuGraphLaunch"] == "3"  # one per step, for all four ranks
     assert int(counts["cuLaunchKernel"]) >= 16 and int(counts["cuMemcpyHtoD"]) == 36
     assert "('Emulated A100', (8, 0)): Timing(warm=0.0, cold=0.0)" in outcome.stdout  # emulated work takes no time
     assert "cuMemAlloc failed with 201: CUDA_ERROR_INVALID_CONTEXT, invalid device context" in outcome.stdout

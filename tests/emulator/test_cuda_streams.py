@@ -1,4 +1,4 @@
-"""Streams and events: work runs in any order that they permit, and accesses that they do not order are races."""
+"""Tests of streams and events: work runs in any order that they allow, and accesses that they do not order are races."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ VALUES = np.arange(COUNT, dtype=np.float32)
 
 
 def chain(rig: Rig, ordered: bool) -> np.ndarray:
-    """Run y = x + 1 in one stream and z = y + 1 in another one, with or without an event between them."""
+    """Run y = x + 1 in one stream and z = y + 1 in another. The second waits for an event of the first if `ordered`."""
     x, y, z = rig.array(VALUES), rig.room(), rig.room()
     first, second, function = rig.stream(), rig.stream(), rig.function()
     rig.add_one(function, x, y, first)
@@ -69,7 +69,8 @@ def test_adjacent_writes_are_no_race() -> None:
     for index, stream in enumerate((rig.stream(), rig.stream())):
         rig.add_one(function, x, y + index * NBYTES, stream)
     ok(rig.driver.cuCtxSynchronize())
-    rig.add_one(function, x, y + 4, rig.stream())  # the host has waited, so everything earlier is ordered
+    # the host has waited, so work issued later is ordered after all earlier work
+    rig.add_one(function, x, y + 4, rig.stream())
     ok(rig.driver.cuCtxSynchronize())
 
 

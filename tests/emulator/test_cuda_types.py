@@ -1,4 +1,4 @@
-"""Names, numbers and functions of the emulated driver match those of cuda-bindings, if it is installed."""
+"""Tests that names, enum values and functions of the emulated driver match cuda-bindings, if it is installed."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_enum_values_match_nvidia(enum: type[IntEnum], driver: Any) -> None:
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_driver_parameters_match_nvidia(name: str, driver: Any) -> None:
-    """Parameters have the same names in the same order. The C wrappers list them in the first line of their docstring."""
+    """Parameters have the same names in the same order. cuda-bindings lists them in the first line of each docstring."""
     emulated_parameters = [p for p in inspect.signature(getattr(EmulatedDriver, name)).parameters if p != "self"]
     head = (getattr(driver, name).__doc__ or "").splitlines()[0]
     inside = head[head.index("(") + 1 : head.rindex(")")]

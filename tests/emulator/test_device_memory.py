@@ -1,4 +1,4 @@
-"""Device memory: allocations, guard bands, poison, and the ranges that a launch may access."""
+"""Tests of device memory: allocations, guard bands, poison, and the ranges that a launch may access."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from meshgen.emulator.faults import DeviceFault
 from meshgen.emulator.global_memory import GlobalMemory
 from meshgen.emulator.memory import ALIGNMENT, GUARD, Memory
 
-ONE = np.zeros(1, np.int64)  # all accesses are by block 0
+ONE = np.zeros(1, np.int64)  # block index 0 for every access
 
 
 def test_allocations_are_aligned_guarded_and_poisoned() -> None:

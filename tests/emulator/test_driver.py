@@ -1,4 +1,4 @@
-"""Devices, memory, modules and launches of the emulated driver: effects and error codes, call by call."""
+"""Tests of devices, memory, modules and launches of the emulated driver: effects and error codes of each call."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_copy_past_end_is_sticky_illegal_address() -> None:
     outcome = rig.driver.cuMemcpyHtoD(address + 4, VALUES.ctypes.data, NBYTES)
     assert outcome == (CUresult.CUDA_ERROR_ILLEGAL_ADDRESS,)
     assert "4 bytes past" in str(rig.machine.fault)
-    # the context is unusable after the fault
+    # after the fault, every call in the context fails
     assert rig.driver.cuMemAlloc(16)[0] == CUresult.CUDA_ERROR_ILLEGAL_ADDRESS
 
 
@@ -121,7 +121,7 @@ def test_async_copy_reads_page_locked_memory_late() -> None:
     content[:], plain[:] = 2, 2
     assert (
         rig.read(first, 4, np.uint8).tolist() != [2] * 4
-    )  # the copy has not run, because reading does not wait for the stream
+    )  # reading does not wait for the stream, so the copy has not run yet
     ok(rig.driver.cuStreamSynchronize(stream))
     assert rig.read(first, 4, np.uint8).tolist() == [2] * 4
     assert rig.read(second, 4, np.uint8).tolist() == [1] * 4
@@ -136,9 +136,9 @@ def test_kernel_parameters_are_read_at_launch() -> None:
 
 
 @pytest.mark.parametrize("threads, shared, result", [
-    (64, 0, CUresult.CUDA_ERROR_INVALID_VALUE),  # the kernel has .reqntid 32
+    (64, 0, CUresult.CUDA_ERROR_INVALID_VALUE),  # the kernel has .reqntid 32, so 64 threads are invalid
     (2048, 0, CUresult.CUDA_ERROR_INVALID_VALUE),
-    (32, 50_000, CUresult.CUDA_ERROR_INVALID_VALUE),  # more than 48 KiB without opting in
+    (32, 50_000, CUresult.CUDA_ERROR_INVALID_VALUE),  # more than 48 KiB of shared memory without opting in
 ])  # fmt: skip
 def test_launch_beyond_compiled_limits_is_rejected(threads: int, shared: int, result: CUresult) -> None:
     rig = Rig()
@@ -165,7 +165,7 @@ def test_large_shared_memory_requires_opt_in() -> None:
 
 @pytest.mark.parametrize("text, result", [
     ("no PTX at all", CUresult.CUDA_ERROR_INVALID_PTX),
-    (ADD_ONE.replace("sm_80", "sm_90"), CUresult.CUDA_ERROR_INVALID_PTX),  # for a newer device
+    (ADD_ONE.replace("sm_80", "sm_90"), CUresult.CUDA_ERROR_INVALID_PTX),  # PTX for a newer device
 ])  # fmt: skip
 def test_unsupported_ptx_is_rejected(text: str, result: CUresult) -> None:
     assert Rig().driver.cuModuleLoadData(text.encode())[0] == result
@@ -194,7 +194,7 @@ def cubin(arch: int) -> bytes:
 @pytest.mark.parametrize("arch, device, result", [
     (80, "sm_80", CUresult.CUDA_SUCCESS),
     (90, "sm_80", CUresult.CUDA_ERROR_NO_BINARY_FOR_GPU),
-    (80, "sm_90", CUresult.CUDA_ERROR_NO_BINARY_FOR_GPU),  # another major version
+    (80, "sm_90", CUresult.CUDA_ERROR_NO_BINARY_FOR_GPU),  # the device has another major version
 ])  # fmt: skip
 def test_cubin_runs_only_on_its_major_version(arch: int, device: str, result: CUresult) -> None:
     rig = Rig(arch=device)
@@ -227,7 +227,7 @@ def test_launch_requires_current_device_of_function_and_stream() -> None:
 
 
 def test_launch_outside_its_ranges_faults() -> None:
-    """The address is valid on the device, but outside of the launch's ranges."""
+    """The address is valid on the device, but outside of the ranges that the launch may access."""
     rig = Rig()
     x, y, stream, function = rig.array(VALUES), rig.room(2 * NBYTES), rig.stream(), rig.function()
     parameters = rig.parameters(x, y + 4)

@@ -1,4 +1,4 @@
-"""Changes of an instruction that are proven to have no effect; a change with a visible effect is never proven."""
+"""Tests of proofs that a changed instruction has no effect. A change with a visible effect must never be proven."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ from tests.emulator.test_kernels import case, exact_product, plain_product, soft
 
 WORDS = np.arange(128, dtype=np.uint32)
 THREADS = 64
-# %rd1, %rd2: addresses of the thread's element in the first and second array; %r8: in shared memory; %p1: thread of the
-# first warp
+# %rd1, %rd2: addresses of the thread's element in the first and second array; %r8: address of its word in shared
+# memory;
+# %p1: whether the thread is in the first warp
 PLACE = "mul.wide.u32 %rd3, %r61, 4;\nadd.s64 %rd1, %rd3, %rd50;\nadd.s64 %rd2, %rd3, %rd51;\nmov.b32 %r9, global_smem;\nshl.b32 %r8, %r61, 2;\nadd.s32 %r8, %r8, %r9;\nsetp.lt.u32 %p1, %r61, 32;\nmov.b32 %r3, 0;\n"  # fmt: skip
 OWN = "ld.global.b32 %r1, [%rd1];\nst.shared.b32 [%r8], %r1;\nbar.sync 0;\nld.shared.b32 %r2, [%r8];\nst.global.b32 [%rd2], %r2;"  # fmt: skip
 PART = "ld.global.b32 %r1, [%rd1];\n@%p1 ld.global.b32 %r3, [%rd1+128];\nselp.b32 %r2, %r3, %r1, %p2;\nst.global.b32 [%rd2], %r2;"  # fmt: skip
 STAGES = "st.shared.b32 [%r8], 7;\ncp.async.ca.shared.global [%r8], [%rd1], 4;\ncp.async.wait_all;\n{rest}ld.shared.b32 %r2, [%r8];\nst.global.b32 [%rd2], %r2;"  # fmt: skip
-# By name: the code, the text to replace, and its replacement
+# Value: PTX code, the text to replace in it, and the replacement.
 PROVEN = {
     "a barrier between a thread and itself": (OWN, "bar.sync 0;", ""),
     "a wait for what is not read": ("cp.async.ca.shared.global [%r8], [%rd1], 4;\ncp.async.wait_all;\nst.global.b32 [%rd2], 1;", "cp.async.wait_all;", ""),
@@ -75,7 +76,7 @@ def test_change_with_possible_effect_is_not_proven(name: str) -> None:
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 def test_mutant_with_different_results_is_not_proven(arch: str) -> None:
-    """This covers random mutants of generated kernels whose results differ."""
+    """This tries random mutants of generated kernels."""
     rng = random.Random(7)
     checked = 0
     for make in (softmax, squares, exact_product, plain_product, transposed_sum):

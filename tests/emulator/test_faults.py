@@ -1,4 +1,6 @@
-"""Faults that the emulated GPU detects, each in a few instructions, and corrected forms that it accepts."""
+"""Tests of the faults that the emulated GPU detects, each in a few instructions, and of corrected forms without a
+fault.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ WORDS = np.arange(64, dtype=np.uint32)
 PLACE = "mul.wide.u32 %rd1, %r61, 4;\nadd.s64 %rd1, %rd1, %rd50;\nmov.b32 %r9, global_smem;\nshl.b32 %r8, %r61, 2;\nadd.s32 %r8, %r8, %r9;\n"  # fmt: skip
 SHARED = 1024
 COPY = PLACE + "cp.async.ca.shared.global [%r8], [%rd1], 4;\ncp.async.commit_group;\n{wait}\n{barrier}\nld.shared.b32 %r1, [{from_}];\nst.global.b32 [%rd1], %r1;"  # fmt: skip
-# Each thread writes a word to shared memory and reads one of the other warp.
+# Threads write a word to shared memory and read the word of a thread in the other warp.
 EXCHANGE = PLACE + "ld.global.b32 %r1, [%rd1];\nst.shared.b32 [%r8], %r1;\n{barrier}\nxor.b32 %r7, %r8, 128;\nld.shared.b32 %r2, [%r7];\nst.global.b32 [%rd1], %r2;"  # fmt: skip
 FAULTS = {
     "behind an operand": ("address", PLACE + "ld.global.b32 %r1, [%rd1+4];", {}),
@@ -73,7 +75,7 @@ def test_launch_beyond_gpu_limits_is_rejected() -> None:
 
 
 def test_every_fault_kind_is_covered() -> None:
-    between_devices = {"deadlock", "collective"}  # reported by the emulated driver and NCCL
+    between_devices = {"deadlock", "collective"}  # the emulated driver and NCCL report these
     assert {kind for kind, _, _ in FAULTS.values()} == set(KINDS) - between_devices
 
 
@@ -145,7 +147,7 @@ def test_mbarrier_orders_producer_and_consumer_warps() -> None:
 
 
 def test_mbarrier_deadlock_names_wait_and_missing_arrivals() -> None:
-    """The fault is located at the waiting instruction, even if other threads have continued."""
+    """The message locates the fault at the waiting instruction, even if other threads have continued."""
     text = """mov.b32 %r9, global_smem;
 setp.eq.s32 %p1, %r61, 0;
 @%p1 mbarrier.init.shared.b64 [%r9], 3;

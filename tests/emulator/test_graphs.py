@@ -1,4 +1,4 @@
-"""Stream capture and graphs: fork and join, illegal calls during capture, launches and updates."""
+"""Tests of stream capture and graphs: fork and join, illegal calls during capture, launches and updates."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_captured_work_runs_at_each_launch() -> None:
 
 @pytest.mark.parametrize("seed", range(8))
 def test_forked_streams_follow_graph_order(seed: int) -> None:
-    """Copy x to a in one stream, a to b in another, and b to c in the first: forked and joined by events."""
+    """Copy x to a in one stream, a to b in another, and b to c in the first. Events fork and join the streams."""
     rig = Rig(seed=seed, races=True)
     first, second = rig.stream(), rig.stream()
     x, a, b, c = rig.array(VALUES), rig.room(), rig.room(), rig.room()

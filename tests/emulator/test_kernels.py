@@ -1,4 +1,4 @@
-"""Generated kernels as PTX: equal to their bodies without faults, and most mutants of them are detected."""
+"""Tests of generated kernels as PTX: results match their bodies without faults, and most mutants are detected."""
 
 from __future__ import annotations
 
@@ -32,14 +32,16 @@ def product() -> Graph:
 
 
 def computed_product() -> Graph:
-    """Build a GEMM whose first operand is negated, so that threads load it; `product` copies it asynchronously."""
+    """Build a GEMM whose first operand is negated, so that threads load it. (`product` copies its operands
+    asynchronously.)
+    """
     body = Body("bf16[32,256]", "bf16[256,32]", "bf16[32,32]", name="computed_product")
     x, w, bias = body.inputs
     return body.done(body.op("add", body.op("tanh", body.dot(body.op("negate", x), w, ((1,), (0,)))), bias))
 
 
 def squares() -> Graph:
-    """Build a row sum whose rows span several warps."""
+    """Build a sum of squares per row, whose rows span several warps."""
     body = Body("f32[16,1500]", name="squares")
     (x,) = body.inputs
     return body.done(body.reduce("add", body.op("multiply", x, x), 1))
@@ -75,7 +77,7 @@ def test_kernel_matches_body(make: Callable[[], Graph], arch: str) -> None:
 
 
 def test_mutants_are_detected() -> None:
-    """A fixed selection of each kind; `python -m tests.emulator.mutate_ptx` runs many more."""
+    """This runs a fixed selection of each kind; `python -m tests.emulator.mutate_ptx` runs many more."""
     cases = [case(make, arch) for make in (squares, exact_product, plain_product) for arch in ("sm_80", "sm_90")]
     verdicts = [(kind, outcome) for _, kind, _, outcome in campaign(cases, 40, seed=3)]
     others = [(kind, outcome) for kind, outcome in verdicts if outcome != "equivalent"]
@@ -89,9 +91,9 @@ def test_mutants_are_detected() -> None:
     "make, arch, needed", [(computed_product, "sm_80", 5), (computed_product, "sm_90", 7), (product, "sm_90", 4)]
 )
 def test_dropped_barrier_is_a_race(make: Callable[[], Graph], arch: str, needed: int) -> None:
-    """At least `needed` barriers are required. The others are proven to order nothing by themselves.
+    """Dropping any of at least `needed` barriers is a race. The others are proven to order nothing by themselves.
 
-    They precede copies to untouched buffers, or each thread only accesses its own element on both sides.
+    Those precede copies to untouched buffers, or each thread only accesses its own element before and after them.
     """
     kernel_case = case(make, arch)
     barriers = [number for kind, number in sites(kernel_case.ptx) if kind == "barrier dropped"]

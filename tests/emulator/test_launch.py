@@ -1,4 +1,4 @@
-"""Launches: accepted shapes and memory of blocks, and the variables of a module."""
+"""Tests of launches: valid grid and block shapes, memory limits of blocks, and variables of a module."""
 
 from __future__ import annotations
 

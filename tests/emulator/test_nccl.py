@@ -1,4 +1,4 @@
-"""The emulated NCCL: results of collectives, their order, and errors if ranks do not match."""
+"""Tests of the emulated NCCL: results of collectives, their order, and errors if ranks do not match."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ F32, SUM = DATA_TYPES["f32"], REDUCTIONS["sum"]
 
 
 class Ranks(Rig):
-    """A device, a stream, a communicator and two buffers for each rank."""
+    """The device, stream, communicator and two buffers of each rank."""
 
     def __init__(self, ranks: int, seed: int = 0, races: bool = False, values: list[Array] | None = None) -> None:
         super().__init__(ranks, seed, races)
@@ -35,7 +35,7 @@ class Ranks(Rig):
         ok(self.nccl.ncclGroupEnd())
 
     def each(self, call: Callable[[int], tuple[Any, ...]], ranks: Any = None) -> None:
-        """Issue one call of each rank in a group."""
+        """Issue `call` for each rank, all in one NCCL group."""
         ok(self.nccl.ncclGroupStart())
         for rank in self.ranks if ranks is None else ranks:
             ok(call(rank))
@@ -222,7 +222,7 @@ def test_comm_split_groups_by_color_and_orders_by_key() -> None:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_two_communicators_in_different_order_deadlock(seed: int) -> None:
-    """NCCL kernels occupy multiprocessors while they wait, and each rank waits in a different collective."""
+    """NCCL kernels occupy multiprocessors while they wait, and the two ranks wait in different collectives."""
     ranks = Ranks(2, seed)
     other = split(ranks, lambda rank: 0, lambda rank: rank)
     for rank in ranks.ranks:
@@ -239,8 +239,9 @@ def test_two_communicators_in_different_order_deadlock(seed: int) -> None:
 
 @pytest.mark.parametrize("is_ordered", [False, True])
 def test_communicators_in_two_streams_require_launch_order(is_ordered: bool) -> None:
-    """All devices issue in the same order. Without launch order, each device may start with the collective of either
-    stream.
+    """All ranks issue two collectives in the same order, to two streams. Without NCCL's launch order, devices may start
+    them
+    in different orders.
     """
     faults: list[bool] = []
     for seed in range(12):
@@ -339,6 +340,7 @@ def test_in_place_all_gather_and_empty_call() -> None:
     ranks.each(
         lambda r: ranks.nccl.ncclAllGather(sources[r], ranks.targets[r], 8, F32, ranks.comms[r], ranks.streams[r])
     )
-    ranks.each(lambda r: ranks.all_reduce(r, count=0), [0])  # a call of zero elements does not wait
+    # a collective of zero elements does not wait for other ranks
+    ranks.each(lambda r: ranks.all_reduce(r, count=0), [0])
     ranks.finish()
     assert (ranks.result(0, 16) == np.concatenate(ranks.values)).all()

@@ -1,4 +1,4 @@
-"""PTX text: the parsed program, and invalid texts."""
+"""Tests of the PTX parser: properties of the parsed program, and invalid texts."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_parsed_entry_has_launch_properties() -> None:
     parameters = [(p.name, p.type, p.offset, p.size, p.alignment) for p in entry.parameters]
     assert parameters == [("add_param_0", "u64", 0, 8, 8), ("add_param_1", "u32", 8, 4, 4), ("add_param_2", "b8", 64, 128, 64),
                       ("add_param_3", "u64", 192, 8, 8)]  # fmt: skip
-    # The dynamic array follows the static one, at its alignment.
+    # The dynamic shared array follows the static one, at its alignment.
     assert (entry.parameter_bytes, entry.max_threads, entry.exact_threads, entry.shared_bytes) == (200, 128, True, 32)
     assert entry.variables["table"].initial == bytes([1, 2, 3, 4, 5, 0, 0, 0])
     assert entry.variables["__local_depot0"].size == 40

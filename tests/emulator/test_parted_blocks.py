@@ -1,4 +1,4 @@
-"""Matrix operations of blocks that have diverged: each block waits for its own, and those of others stay pending."""
+"""Tests of matrix operations after blocks diverge: an operation is finished only in the blocks that have waited for it."""
 
 from __future__ import annotations
 

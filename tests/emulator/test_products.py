@@ -1,4 +1,4 @@
-"""Matrix units: GEMMs of every dtype on three architectures, and kernels with TMA copies."""
+"""Tests of matrix units: GEMMs of every dtype on three architectures, and kernels with TMA copies."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def compiled(function: Any, signature: dict[str, str], constants: dict[str, Any]
 
 
 class Device:
-    """Device memory with arrays, and the ranges that a launch may access."""
+    """Device memory that contains arrays, and the ranges of it that a launch may access."""
 
     def __init__(self) -> None:
         self.memory = Memory(1 << 28)
@@ -82,9 +82,7 @@ UNITS = {80: r"mma\.sync", 89: r"mma\.sync", 90: r"wgmma\.mma_async"}
 
 @pytest.mark.parametrize(("arch", "kind", "precision", "sums"), PRODUCTS)
 def test_gemm_of_every_dtype_is_within_error_bound(arch: int, kind: str, precision: str, sums: str) -> None:
-    """Errors are within the bound for exact products accumulated in the accumulator type. tf32 keeps 10 mantissa bits,
-    tf32x3 21.
-    """
+    """The bound is that of exact products summed in the accumulator type. tf32 keeps 10 mantissa bits, tf32x3 keeps 21."""
     m = n = k = 64
     sums = sums or {"i8": "i32", "fp64": "fp64"}.get(kind, "fp32")
     transposed = arch == 90 and kind in ("i8", "fp8e4nv", "fp8e5")
@@ -107,7 +105,7 @@ def test_gemm_of_every_dtype_is_within_error_bound(arch: int, kind: str, precisi
 
 @pytest.mark.parametrize("arch", [80, 90])
 def test_tf32_truncates_low_mantissa_bits(arch: int) -> None:
-    """Truncation is toward zero: Triton passes f32 unchanged, and matrix units ignore the 13 low bits."""
+    """Triton passes f32 operands unchanged, and matrix units ignore the 13 low bits. This truncates toward zero."""
     signature = dict.fromkeys(("a_ptr", "b_ptr", "c_ptr"), "*fp32") | dict.fromkeys("MNK", "i32")
     constants = {"BM": 64, "BN": 32, "BK": 32, "PRECISION": "tf32", "SUMS": tl.float32, "TRANSPOSED": False}
     built = compiled(dot_kernels.pointers, signature, constants, arch)
@@ -125,7 +123,7 @@ def test_tf32_truncates_low_mantissa_bits(arch: int) -> None:
 SHAPES = [
     (256, 128, 192),
     (200, 136, 320),
-]  # The second shape is not a multiple of the tiles: out-of-bounds elements are read as zero and not written.
+]  # The second shape is not a multiple of the tile sizes: out-of-bounds elements are read as zero and not written.
 
 
 def boxes(specialized: bool, warps: int = 4) -> Any:
@@ -141,7 +139,7 @@ def operands(device: Device, m: int, n: int, k: int) -> tuple[np.ndarray, np.nda
 
 
 def multiply(built: Any, ptx: str, m: int, n: int, k: int) -> None:
-    """Run a kernel that builds its descriptors in scratch memory, and check the results."""
+    """Run a GEMM kernel that builds its descriptors in scratch memory, and check its results."""
     device = Device()
     a, b, c, addresses = operands(device, m, n, k)
     grid = (-(-m // 128), -(-n // 64), 1)
@@ -179,7 +177,7 @@ def test_dropped_tma_synchronization_is_detected(pattern: str, kind: str) -> Non
 
 
 def test_tma_descriptors_as_kernel_parameters() -> None:
-    """Descriptors are encoded as by a driver; the kernel also takes shape and strides for each."""
+    """The test encodes descriptors like a driver. The kernel also takes the shape and strides of each descriptor."""
     signature = {
         "a": "tensordesc<bf16[128, 64]>",
         "b": "tensordesc<bf16[64, 64]>",
@@ -203,9 +201,7 @@ def test_tma_descriptors_as_kernel_parameters() -> None:
 
 
 def test_accumulators_changed_between_mma_are_used() -> None:
-    """An mma reuses the accumulators of the previous one, unless all or some threads have changed one of their
-    registers.
-    """
+    """The emulator reuses the accumulators of the previous mma unless some thread has changed one of their registers."""
     product = (
         "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%r0, %r1, %r2, %r3}, {%r9, %r9, %r9, %r9}, {%r9, %r9}, "
         "{%r0, %r1, %r2, %r3};"

@@ -1,4 +1,4 @@
-"""PTX-only builds of kernels have the PTX and launch parameters of full builds."""
+"""Test that PTX-only builds of kernels have the same PTX and launch parameters as full builds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Races in shared memory: wide accesses are detected exactly as if each byte were tracked separately."""
+"""Tests of races in shared memory: wide accesses race exactly if they would with each byte tracked separately."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WARPS, STRIDE = 3, 4 * WIDEST
 
 
 class WordByWord:
-    """Reference race detector: the vector clocks of one block, and all accesses of each byte."""
+    """A reference race detector, which stores the vector clocks of one block and all accesses of each byte."""
 
     def __init__(self) -> None:
         self.clocks = [[int(a == b) for b in range(WARPS)] for a in range(WARPS)]
@@ -24,7 +24,7 @@ class WordByWord:
         self.reads: dict[int, dict[int, int]] = {}
 
     def access(self, offset: int, size: int, warp: int, *, write: bool) -> bool:
-        """Whether an access races; a racing access is not recorded."""
+        """Whether an access races. If it does not, record the access."""
         warp_clock, byte_range = self.clocks[warp], range(offset, offset + size)
         earlier = [self.writes[byte] for byte in byte_range if byte in self.writes]
         if write:
@@ -79,7 +79,8 @@ def test_race_detection_of_all_widths_matches_bytewise_reference(seed: int) -> N
 @pytest.mark.parametrize("is_wide_first", [False, True])
 def test_partial_read_of_unordered_write_is_a_race(narrow: int, is_wide_first: bool) -> None:
     races = Races(1, WARPS, STRIDE, 1)
-    wide, end = (WIDEST, WIDEST), (2 * WIDEST - narrow, narrow)  # offset and bytes
+    # offset and byte count of a wide access and of a narrow one at its end
+    wide, end = (WIDEST, WIDEST), (2 * WIDEST - narrow, narrow)
     first, second = (wide, end) if is_wide_first else (end, wide)
     assert not raced(races, *first, 0, write=True)
     assert raced(races, *second, 1, write=False)
@@ -93,7 +94,7 @@ def test_warps_may_write_disjoint_parts_of_segment() -> None:
 
 
 def test_matrix_unit_read_requires_proxy_fence() -> None:
-    """This also holds for words that a narrower access in between did not touch."""
+    """The fence is needed even if a narrower access has read a part of the words in between."""
     races = Races(1, WARPS, STRIDE, 4)
     access: dict[str, Any] = {"positions": np.array([[0]]), "warps": np.array([[0]])}
     races.write(**access, size=WIDEST)

@@ -1,4 +1,4 @@
-"""Shuffles, votes, atomic operations, divergence and local memory."""
+"""Tests of shuffles, votes, atomic operations, divergence and local memory."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ EMPTY = np.zeros(128, np.uint32)
 
 
 def each_warp(text: str) -> np.ndarray:
-    """Run instructions that compute %r2 from %r1 for two blocks of two warps, and return %r2 as [4, 32]."""
+    """Run instructions that compute %r2 from %r1 in two blocks of two warps, and return %r2 as [4 warps, 32 threads]."""
     return run(PLACE + text + STORE, WORDS, EMPTY, threads=64, blocks=2)[1].reshape(4, 32)
 
 
 def shuffled(mode: str, by: int, limits: int) -> np.ndarray:
-    """Return the result of `shfl.sync` by the pseudocode in the PTX ISA."""
+    """Return the result of `shfl.sync` as computed by the pseudocode in the PTX ISA."""
     segment, clamp = limits >> 8 & 31, limits & 31
     source = []
     for lane in range(32):
@@ -65,7 +65,9 @@ def test_redux_of_integers() -> None:
 @pytest.mark.parametrize("flags", ["", ".abs", ".NaN", ".abs.NaN"])
 @pytest.mark.parametrize("operation", ["min", "max"])
 def test_redux_of_floats(operation: str, flags: str, others: list[int]) -> None:
-    """-0 is less than 0. NaN counts only with `.NaN`, or if all values are NaN. The words are the bits of floats."""
+    """-0 is less than 0. NaN is the result only with `.NaN`, or if all values are NaN. `others`, as bits, are the first
+    lanes.
+    """
     floats = np.where(np.arange(32) < len(others), np.resize([*others, 0], 32), np.arange(32) << 25 & 0x7F000000)
     numbers = floats.astype(np.uint32).view(np.float32)
     numbers = np.abs(numbers) if "abs" in flags else numbers
@@ -89,7 +91,7 @@ def test_elect_chooses_one_thread() -> None:
 
 
 def test_divergent_threads_reconverge() -> None:
-    """Each thread runs as many loop iterations as its index modulo 8, with a branch in the loop."""
+    """A thread runs a loop with a branch for as many iterations as its index modulo 8."""
     text = """mov.b32 %r2, 0;
         and.b32 %r3, %r61, 7;
         again: setp.eq.u32 %p1, %r3, 0;

@@ -1,4 +1,4 @@
-"""Tests of the graph builder: each helper infers its result type and has the values of the NumPy function."""
+"""Tests of the graph builder: each helper infers its result type and computes the same values as its NumPy function."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of dead ops in reduction regions: the importer recognizes the same reduction with and without them."""
+"""Tests of dead ops in reduction regions: the importer recognizes the same reduction as without these ops."""
 
 from __future__ import annotations
 

@@ -13,7 +13,9 @@ KIND = TensorType((2,), "f32")
 
 
 def chain() -> Graph:
-    """Return a graph: %x, %a = negate %x, %b = tanh %a, and a loop %c over %b whose body adds the captured %a."""
+    """Return a graph of %a = negate %x, %b = tanh %a, and a loop %c that carries %b and whose body adds the captured
+    %a.
+    """
     graph = Graph("main", [Value(KIND, "x")])
     a = graph.add("negate", graph.inputs, [KIND], name="a", loc=Location("p.mlir", 2)).result
     b = graph.add("tanh", [a], [KIND], name="b", loc=Location("p.mlir", 3)).result
@@ -45,7 +47,7 @@ def test_use_before_definition_is_reported() -> None:
     graph = chain()
     graph.nodes[0], graph.nodes[1] = graph.nodes[1], graph.nodes[0]
     assert messages(graph) == ["'tanh' reads %a : f32[2] (operand 0), which is not defined before it"]
-    del graph.nodes[1]  # the loop's body reads it, too
+    del graph.nodes[1]  # the body of the loop reads %a, too
     assert [(f.loc and f.loc.line, "%a" in f.message) for f in definition_faults(graph)] == [(3, True), (5, True)]
 
 

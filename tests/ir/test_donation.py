@@ -74,7 +74,7 @@ def test_donor_is_paired_with_first_free_matching_result() -> None:
 
 
 def body(*nodes: tuple[str, tuple[int, ...], TensorType], inputs: int = 2, outputs: tuple[int, ...] = (-1,)) -> Graph:
-    """Return a kernel on f32[8,4] whose operands are indices into its inputs and then its nodes."""
+    """Return a kernel on values of type f32[8,4]. Operands are indices into its inputs, followed by its nodes."""
     graph = Graph("k", [Value(TensorType((8, 4), "f32")) for _ in range(inputs)])
     values = list(graph.inputs)
     for op, operands, kind in nodes:
@@ -94,7 +94,7 @@ def test_elementwise_operand_may_be_overwritten() -> None:
     transposed = body(("transpose", (0,), TURNED), ("transpose", (2,), K), ("add", (3, 1), K))
     assert overwrites(transposed) == {
         1: (0,)
-    }  # the transpose reads operand 0 at other indices than it would be written at
+    }  # the transpose reads operand 0 and writes its result at different indices, so they cannot share a buffer
     moment = body(("multiply", (0, 1), K), ("add", (0, 2), K), ("tanh", (1,), K), outputs=(4, 2, 3))
     assert overwrites(moment) == {0: (1, 2), 1: (0, 2)}  # both operands are loaded before any result is stored
 

@@ -89,7 +89,7 @@ def sample_graph() -> Graph:
     node = graph.add("add", [x, y], [F32], loc=Location("a.py", 4))
     node.sharding = NodeSharding((fit(P("dp"), 2),) * 2, (fit(P("dp"), 2),), (("dp",), ()), ("dp: the argument",))
     body = Graph("body", [Value(F32)])
-    body.outputs = [body.add("multiply", [body.inputs[0], y], [F32]).result]  # y is captured
+    body.outputs = [body.add("multiply", [body.inputs[0], y], [F32]).result]  # the region captures y
     choice = graph.add("constant", [], [TensorType((), "i1")], {"value": np.array(True)})
     branch = graph.add("if", [choice.result, node.result], [F32], name="chosen")
     branch.regions = (body, body)

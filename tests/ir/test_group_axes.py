@@ -25,7 +25,7 @@ ROWS = np.random.default_rng(0).integers(-9, 9, (8, 3)).astype(np.float32)  # op
 
 
 def summed(groups: str, *, head: str = "", op: str = "all_reduce") -> str:
-    """Return a program for eight devices that applies the collective `op` over `groups`."""
+    """Return a program for eight devices that applies the collective `op` in `groups`, with `head` as its first lines."""
     return f"""module attributes {{mhlo.num_partitions = 8 : i32}} {{
   {head}
   func.func @main(%a: tensor<3xf32>) -> tensor<3xf32> {{

@@ -1,4 +1,4 @@
-"""Tests of inlining: the limit on nested regions."""
+"""Tests of the limit on nested regions during inlining."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ T = "tensor<4xf32>"
 
 
 def nested(depth: int, inside: str) -> str:
-    """Wrap the statements `inside`, which define %t, in `depth` nested `if` ops."""
+    """Return the statements `inside`, which define %t, wrapped in `depth` nested `if` ops."""
     for _ in range(depth):
         inside = f'%t = "stablehlo.if"(%p) ({{\n{inside}stablehlo.return %t : {T}\n}}, {{\nstablehlo.return %x : {T}\n}}) : (tensor<i1>) -> {T}\n'
     return inside

@@ -62,7 +62,7 @@ def test_buffers_beyond_the_address_space_are_refused() -> None:
 
 
 def calls(levels: int, twice: bool = False) -> str:
-    """Return a program whose functions each call the next one, once or twice."""
+    """Return a program of `levels` functions, each of which calls the next one once, or `twice`."""
     text = f"func.func @main(%a: {T}) -> {T} {{\n  %0 = call @f0(%a) : ({T}) -> {T}\n  return %0 : {T}\n}}\n"
     for n in range(levels):
         call = f"call @f{n + 1}"
@@ -115,7 +115,7 @@ def test_splat_constants_are_never_materialized() -> None:
     decoded = array_from_json(array_to_json(huge))
     assert decoded.shape == huge.shape and not any(decoded.strides)
     negative_zero = uniform_element(np.broadcast_to(np.float32(-0.0), (1 << 20, 1 << 20)))
-    assert negative_zero is not None and np.signbit(negative_zero)  # the sign of zero is kept
+    assert negative_zero is not None and np.signbit(negative_zero)  # the splat is -0.0
     assert uniform_element(np.array([0.0, -0.0])) is None and uniform_element(np.array([-0.0, -0.0])) is not None
     assert spread_element(np.zeros((2, 3))) is None and spread_element(np.zeros(())) is None
 

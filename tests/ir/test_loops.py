@@ -17,7 +17,7 @@ def number(graph: Graph, value: int) -> Value:
 
 
 def known_trip_count(start: int, stop: int, step: int, direction: str = "LT", *, grows: int = 0) -> int | None:
-    """Return the trip count of a loop that carries a counter and its bound; each iteration adds `grows` to the bound."""
+    """Return the trip count of a loop that counts from `start` to `stop` and adds `grows` to `stop` in each iteration."""
     graph = Graph("main")
     condition, body = (Graph(name, [Value(INT), Value(INT)]) for name in ("condition", "body"))
     attrs = {"direction": direction, "compare_type": "SIGNED"}

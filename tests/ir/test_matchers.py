@@ -13,7 +13,9 @@ F32 = TensorType((4,), "f32")
 
 
 def chain() -> tuple[Graph, list[Value]]:
-    """Return `x -> reshape -> transpose -> negate -> add with y`, an unused cosine, and all values."""
+    """Return the graph of x -> reshape -> transpose -> negate -> add with y, plus an unused cosine, and the graph's
+    values.
+    """
     x, y = Value(F32), Value(F32)
     builder = Builder(Graph("", [x, y]))
     reshaped = builder.reshape(x, (2, 2))

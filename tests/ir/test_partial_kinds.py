@@ -22,7 +22,7 @@ REFUSED = [("f16", "and"), ("f32", "xor"), ("f8E4M3FN", "or"), ("complex<f32>", 
 
 
 def argument(dtype: str, kind: str) -> str:
-    """Return a program that transposes an unevenly sharded partial argument and adds to it."""
+    """Return a program that adds to the transpose of an argument, which is unevenly sharded and partial of `kind`."""
     type = f"tensor<5x3x{dtype}>"
     return f"""{GRID}
 func.func @f(%x: {type} {{meshgen.sharding = #meshgen.split<@g, [["y"], []] partial = {kind}["x"]>}}, %y: {type})

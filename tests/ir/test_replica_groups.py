@@ -1,4 +1,4 @@
-"""Tests of strided devices as mesh axes, and of replica groups of different sizes."""
+"""Tests of groups of evenly spaced devices as mesh axes, and of replica groups of different sizes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ WIDE = make_mesh({"x": 2, "y": 6})
         (1, 5, []),
         (4, 1, None),  # 4 does not divide the 6 devices along y
         (9, 1, None),  # 9 is no multiple of the 6 devices along y
-        (2, 7, None),  # stride 7 steps along both axes at once
+        (2, 7, None),  # stride 7 moves along both axes at once
         (2, 12, None),  # the second device is outside the mesh
     ],
 )
@@ -53,7 +53,7 @@ IDS = ", use_global_device_ids"
 
 @pytest.fixture
 def rows() -> Any:
-    """Return the operands of the six devices."""
+    """Return one row for each of six devices, as operands."""
     return np.random.default_rng(0).standard_normal((6, 2, 3)).astype(np.float32)
 
 

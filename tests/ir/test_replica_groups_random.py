@@ -22,7 +22,7 @@ BODIES: dict[str, tuple[str, Callable[[Array, Array], Array]]] = {
 
 
 class Program:
-    """A program under construction: its text, and the current value on each device."""
+    """A program under construction: its text, and the values that each device has computed so far."""
 
     def __init__(self, seed: int) -> None:
         self.rng = np.random.default_rng(seed)
@@ -49,7 +49,7 @@ return %v{len(self.lines)} : {self.kind}
 }}"""
 
     def groups(self, equal: bool) -> tuple[Groups, str]:
-        """Return random groups of devices and their text, in one of StableHLO's three modes of numbering group members."""
+        """Return random groups of devices and their text. StableHLO numbers group members in one of three modes."""
         numbering = str(self.rng.choice(["devices", "replicas", "both"]))
         rows = self.rows(self.count if numbering == "devices" else self.replicas, equal)
         if numbering == "devices":
@@ -63,7 +63,7 @@ return %v{len(self.lines)} : {self.kind}
         return joint_groups, f"{rows_of(rows)}, {CHANNEL}"
 
     def rows(self, count: int, equal: bool) -> Groups:
-        """Partition `count` ids, in random order, into groups; the groups have one size if `equal`."""
+        """Partition `count` ids into groups in random order. All groups have the same size if `equal`."""
         order = [int(n) for n in self.rng.permutation(count)]
         if equal:
             size = int(self.rng.choice([n for n in range(1, count + 1) if count % n == 0]))
@@ -112,7 +112,7 @@ return %v{len(self.lines)} : {self.kind}
             self.emit("reduce_scatter", f"scatter_dimension = 0 : i64, {attrs}", results, region)
 
     def send(self) -> None:
-        """Append a collective_permute among the partitions of member replica; a partition without a source gets zeros."""
+        """Append a collective_permute between partitions within each replica. A partition without a source gets zeros."""
         order = [int(n) for n in self.rng.permutation(self.partitions)]
         pairs = [(a, b) for a, b in enumerate(order) if self.rng.random() < 0.7] or [(0, 0)]
         results = [np.zeros_like(value) for value in self.values]
@@ -126,7 +126,7 @@ return %v{len(self.lines)} : {self.kind}
         )
 
     def exchange(self) -> None:
-        """Append an all_to_all among the partitions of member replica."""
+        """Append an all_to_all between partitions within each replica."""
         rows = self.rows(self.partitions, equal=True)
         width = len(rows[0])
         if self.values[0].shape[0] % width == 0:
@@ -158,7 +158,7 @@ CHANNEL = "channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>"
 
 
 def rows_of(groups: Groups) -> str:
-    """Return the replica groups as a matrix attribute; shorter rows are padded with -1."""
+    """Return the replica groups as a matrix attribute. Shorter groups are padded with -1."""
     width = max(map(len, groups))
     rows = [group + [-1] * (width - len(group)) for group in groups]
     return f"replica_groups = dense<{rows}> : tensor<{len(rows)}x{width}xi64>"

@@ -13,7 +13,7 @@ F32 = TensorType((4,), "f32")
 
 
 def squares(builder: Builder, node: Node) -> Sequence[Value] | None:
-    """Rewrite `abs` as the square root of the square."""
+    """Replace `abs` with the square root of the square."""
     if node.op != "abs":
         return None
     (x,) = node.operands

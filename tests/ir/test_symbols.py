@@ -1,4 +1,4 @@
-"""Tests of symbolic sizes: arithmetic updates the number and the expression together."""
+"""Tests of symbolic sizes: arithmetic computes the number and the expression together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of import errors: an unsupported value is reported once, where it is defined; ops without effect are forwarded."""
+"""Tests of import errors: one error per unsupported value, where it is defined. Ops without effect are forwarded."""
 
 from __future__ import annotations
 

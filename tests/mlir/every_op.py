@@ -1,4 +1,4 @@
-"""A small valid program for each supported op of StableHLO, CHLO, Shardy and `sched`; mutation tests start from them."""
+"""A small valid program for each supported op of StableHLO, CHLO, Shardy and `sched`. Mutation tests change them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _NORM = "epsilon = 1.0e-3 : f32, feature_index = 1 : i64"
 _WINDOW = "window_dimensions = array<i64: 1, 2>, window_strides = array<i64: 1, 2>"
 _PAD = "padding = dense<[[0, 0], [1, 1]]> : tensor<2x2xi64>"
 
-# The line that defines %r, and the type of %r.
+# Value: the line that defines %r, and the type of %r.
 OPS: dict[str, tuple[str, str]] = {
     **_unary("abs negate exponential exponential_minus_one log log_plus_one logistic tanh sqrt rsqrt cbrt sine cosine tan "
              "floor ceil round_nearest_even round_nearest_afz sign", "%x", F),
@@ -161,7 +161,7 @@ OPS: dict[str, tuple[str, str]] = {
                f"}} : ({F}) -> {F}", F),
     "sharded_result": (f'%r = stablehlo.tanh %x {{sdy.sharding = #sdy.sharding_per_value<[<@m, [{{"x"}}, {{}}], replicated={{"y"}}>]>}} : {F}', F),
 }  # fmt: skip
-_MORE = {  # lines that define further operands
+_MORE = {  # lines that precede the line of the op and define more operands
     "select_and_scatter": "%u = stablehlo.slice %x [0:4, 0:3] : (tensor<4x6xf32>) -> tensor<4x3xf32>",
     "gather_batch": "%q = stablehlo.constant dense<1> : tensor<4x2x1xi32>",
     "scatter": "%q = stablehlo.slice %x [0:3, 0:6] : (tensor<4x6xf32>) -> tensor<3x6xf32>",

@@ -1,6 +1,6 @@
-"""Random operations built from op signatures: the number and kind of operands, results, regions and properties is
-right,
-their types are arbitrary. Most are invalid and must be refused; none may cause an internal error.
+"""Random operations built from op signatures. Operands, results, regions and properties have a valid count and kind,
+but
+arbitrary types. Most operations are invalid and must be refused; none may cause an internal error.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ TYPES = tuple(
     )
 )  # fmt: skip
 _ELEMENTS = TextParser(CONTEXT, "dense<[1, 2]> : tensor<2xi32>", "-").parse_attribute()
-_SAMPLES = [  # attributes of kinds that no property has in the valid programs of the tests
+_SAMPLES = [  # attributes of kinds that no property in the tests' valid programs has
     TextParser(CONTEXT, text, "-").parse_attribute()
     for text in (
         "#chlo.ragged_dot<lhs_contracting_dimensions = [1], rhs_contracting_dimensions = [1], lhs_ragged_dimensions = [0], "
@@ -78,7 +78,7 @@ def definition(name: str) -> OpDef:
 
 
 def signature_of(name: str) -> Signature:
-    """Return the signature of an op, or one derived from its xDSL definition."""
+    """Return the signature of an op. If it has none, derive one from its xDSL definition."""
     if (signature := dialects().signature_of(CLASSES[name])) is not None:
         return signature
     op_definition = definition(name)
@@ -94,7 +94,7 @@ def is_open(name: str) -> bool:
 
 
 def is_type_allowed(groups: Groups, number: int, kind: Attribute) -> bool:
-    """Whether the operand or result at index `number` may have type `kind`, if each group but the last has one member."""
+    """Whether operand or result `number` may have type `kind`. Assumes that each group but the last has one member."""
     if not groups:
         return True
     constraint = groups[min(number, len(groups) - 1)][1].constr
@@ -103,7 +103,7 @@ def is_type_allowed(groups: Groups, number: int, kind: Attribute) -> bool:
 
 @functools.cache
 def sample_properties() -> dict[str, list[Attribute]]:
-    """Return the properties of ops in valid programs, by name. The bf16 models are skipped: they add none."""
+    """Return the properties of ops in valid programs, by property name. The bf16 models add none and are skipped."""
     properties: dict[str, list[Attribute]] = {}
     files = sorted(path for path in _DATA.rglob("*.mlir") if path.parent.name != "bf16")
     for text in (*map(program, PROGRAMS), *(path.read_text() for path in files)):
@@ -121,14 +121,17 @@ class RandomOperations:
         self.block = Block(arg_types=TYPES)
         self.function = func.FuncOp("main", (TYPES, ()), Region(self.block))
         self.module = builtin.ModuleOp([self.function])
-        self.first = self.pick([None, *self.block.args])  # most operands are this value
+        # the value that most operands are, or None to pick one value per op
+        self.first = self.pick([None, *self.block.args])
         self.likeness = self.pick((0.6, 0.8, 1.0))
 
     def pick(self, choices: Sequence[T]) -> T:
         return choices[int(self.rng.integers(len(choices)))]
 
     def values(self, count: int, block_args: Sequence[SSAValue] = (), groups: Groups = ()) -> list[SSAValue]:
-        """Return `count` random values of types that `groups` allow; most of them are the same value."""
+        """Return `count` random values of types that `groups` allows. With probability `likeness`, a value repeats the
+        first one.
+        """
         candidates = [*self.block.args, *block_args]
         first, chosen = self.first or self.pick(candidates), list[SSAValue]()
         for number in range(count):
@@ -145,7 +148,9 @@ class RandomOperations:
         return types
 
     def count(self, count: Count, letters: Letters) -> int:
-        """Return a random number that `count` allows, after binding its unbound letters to random numbers."""
+        """Return a random number that `count` allows. First binds letters of `count` that are unbound to random
+        numbers.
+        """
         for letter, _ in count.factors:
             letters.setdefault(letter, int(self.rng.integers(3)))
         most = count.least + 2 if count.most is None else count.most
@@ -234,7 +239,7 @@ class RandomOperations:
         return Region(block)
 
     def operation(self, name: str) -> Operation:
-        """Return a random operation with as many operands, results, properties and regions as its signature allows."""
+        """Return a random operation whose operand, result, property and region counts match its signature."""
         signature, letters = signature_of(name), Letters()
         (results,) = (self.count(count, letters) for count in signature.results.counts)
         segments = [self.count(count, letters) for count in signature.operands.counts]
@@ -265,7 +270,9 @@ class RandomOperations:
         )
 
     def segments(self, name: str, count: int) -> list[int]:
-        """Return the sizes of the operand groups: the minimum of each, and the remaining operands in the last one."""
+        """Return operand group sizes that add up to `count`: the minimum size of each group, and all remaining in the
+        last one.
+        """
         sizes = [1 if type(group) is OperandDef else 0 for _, group in definition(name).operands]
         sizes[-1] += count - sum(sizes)
         return sizes
@@ -279,7 +286,7 @@ class RandomOperations:
 
 
 def printed(top: Operation) -> str:
-    """Print the generic form, which can represent invalid operations, with a mesh for properties that name one."""
+    """Print `top` in generic form, which can represent invalid operations, after a mesh to which properties may refer."""
     stream = io.StringIO()
     Printer(stream=stream, print_generic_format=True).print_op(top)
     mesh = '"sdy.mesh"() <{sym_name = "m", mesh = #sdy.mesh<["x"=2, "y"=2]>}> : () -> ()'

@@ -25,7 +25,7 @@ def _program() -> str | None:
 
 
 def mlir_opt(text: str, *options: str) -> str:
-    """Return the output of mlir-opt for a valid text. Fails with its message; skips the test if mlir-opt is missing."""
+    """Return what mlir-opt prints for `text`. Fails if it rejects the text, and skips the test if it is not installed."""
     program = _program()
     if program is None:
         pytest.skip(f"mlir-opt of LLVM {VERSION} is not on PATH (Debian: mlir-{VERSION}-tools)")
@@ -40,7 +40,7 @@ def partitioned(text: str) -> str:
 
 
 def local_types(text: str) -> list[str]:
-    """Return the argument types of the public function."""
+    """Return the per-device argument types of the public function in `text`."""
     signature = re.search(r"func\.func public @\w+\((.*?)\) ->", text)
     assert signature
     return re.findall(r"tensor<[^>]*>", signature[1])

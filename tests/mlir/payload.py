@@ -1,4 +1,6 @@
-"""Test cases for upstream's payload dialects: one body as a program with and without shardings, compared with NumPy."""
+"""Test cases for upstream's payload dialects: a function body is run with and without shardings and compared with
+NumPy.
+"""
 
 from __future__ import annotations
 
@@ -38,8 +40,9 @@ def tensor(array: Array) -> str:
 
 @dataclass
 class Case:
-    """A function of the named `arguments`. Its `body` defines the results `%r` (or `%r0, %r1, ...`).
-    `expected` computes the results with NumPy.
+    """A function of `arguments` whose `body` defines its result `%r` (or `%r0, %r1, ...`).
+
+    `expected` computes the same results with NumPy.
     """
 
     arguments: Mapping[str, Array]
@@ -56,7 +59,10 @@ class Case:
         return [array.astype("f4") if array.dtype == np.float64 else array for array in arrays]
 
     def text(self, grid: str = "", splits: Mapping[str, str] | None = None) -> str:
-        """Return the program. `splits` has the `split_axes` of arguments by name, and of results by `r`, `r0`, ..."""
+        """Return the program of the case, sharded over the mesh `grid` if there is one.
+
+        `splits` maps names of arguments, and of results (`r`, `r0`, ...), to their `split_axes`.
+        """
         splits = splits or {}
         types = {name: self.shapes.get(name) or tensor(array) for name, array in self.arguments.items()}
         outputs = ["r"] if len(self.expected_arrays) == 1 else [f"r{n}" for n in range(len(self.expected_arrays))]
@@ -88,7 +94,7 @@ class Case:
         return module
 
     def moved(self, grid: str, splits: Mapping[str, str]) -> dict[str, int]:
-        """Return how often each collective runs on the mesh `grid`, after checking the sharded results."""
+        """Return the number of collectives of each kind on the mesh `grid`. Also checks the sharded results."""
         module = parse_text(self.text(grid, splits))
         arguments = list(self.arguments.values())
         assert check(module, pipeline=lowered, args=arguments).ok
@@ -103,7 +109,9 @@ def lowered(module: Module) -> Module:
 
 
 def convolve(image: Array, kernel: Array, equation: str, strides: tuple[int, ...], dilations: tuple[int, ...]) -> Array:
-    """Convolve with `einsum` over the windows of `image`. Image and kernel have the same spatial letters."""
+    """Convolve with `einsum` over windows of `image`. The equation names spatial dims of image and kernel by the same
+    letters.
+    """
     windows, (left, rest) = windows_of(image, equation, kernel.shape, strides, dilations), equation.split(",")
     right, out = rest.split("->")
     spatial = [x for x in left if x in "dhw"]
@@ -113,7 +121,7 @@ def convolve(image: Array, kernel: Array, equation: str, strides: tuple[int, ...
 
 def windows_of(image: Array, equation: str, kernel: tuple[int, ...], strides: tuple[int, ...], dilations: tuple[int, ...]
                ) -> Array:  # fmt: skip
-    """Return a view of `image` with the dims of its windows appended."""
+    """Return a view of `image` to which the dims of its windows are appended."""
     left, right = equation.split("->")[0].split(",")
     view = image
     for letter, stride, dilation in zip([x for x in left if x in "dhw"], strides, dilations, strict=True):

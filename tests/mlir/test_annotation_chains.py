@@ -1,4 +1,4 @@
-"""Tests of chains of annotations on one value: resharded in order, as by upstream's partition, or refused."""
+"""Tests of several annotations of one value: it is resharded in their order, as upstream's partition does, or refused."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ WIDE, WIDER = f"{ROWS} halo_sizes = [1, 2]", f"{ROWS} halo_sizes = [2, 2]"
 
 
 def program(*steps: str, between: str = "") -> str:
-    """Return a program that annotates %v0 with each step in turn, written `SHARDING` or `SHARDING for users`.
+    """Return a program that annotates %v0 with each of `steps` in turn.
 
-    The line `between` follows the first annotation.
+    A step is `SHARDING` or `SHARDING for users`. The line `between` follows the first annotation.
     """
     lines: list[str] = []
     for number, step in enumerate(steps):
@@ -38,9 +38,9 @@ func.func @f(%v0: tensor<12x6xi64>) -> tensor<12x6xi64> {{
 
 
 def moves(text: str) -> tuple[list[str], dict[str, Module]]:
-    """Return the collectives of the materialized program, and all stages. Checks that each stage round-trips through
-    text
-    and that the results are right.
+    """Return the collectives of the materialized program, and the modules of all stages.
+
+    Also checks that the text of each stage round-trips, and that the results are right.
     """
     module = parse_text(text)
     stages = run_stages(module, Options("cpu"), Timing(), "partition")
@@ -64,7 +64,7 @@ def moves(text: str) -> tuple[list[str], dict[str, Module]]:
     ],
 )
 def test_annotation_chain_reshards_step_by_step(steps: tuple[str, ...], expected: list[str]) -> None:
-    """If the first annotation is for users only, an op precedes it, since an argument takes its first annotation."""
+    """An argument takes its first annotation. If this one is only for users, an op precedes it."""
     if " for " in steps[0]:
         text = program(*steps).replace("%v0 to", "%n to", 1)
         text = text.replace(

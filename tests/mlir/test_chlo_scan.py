@@ -1,4 +1,4 @@
-"""Tests of chlo.scan against NumPy, replicated and sharded, and of refused scans."""
+"""Tests of chlo.scan against NumPy, replicated and sharded, and of invalid scans."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from meshgen.mlir.text import parse_text
 from meshgen.pipeline import Options, Timing, run_stages
 from meshgen.testing.oracle import check
 
-A = np.random.default_rng(0).integers(1, 5, (6, 8)).astype(np.float32)  # sums and products of these are exact
+# integer values, so that f32 sums and products are exact
+A = np.random.default_rng(0).integers(1, 5, (6, 8)).astype(np.float32)
 C = np.arange(8, dtype=np.float32)
 
 
@@ -42,7 +43,7 @@ def stepwise(op: Any, a: np.ndarray[Any, Any], start: np.ndarray[Any, Any]) -> l
 
 
 def numbers(text: str, *args: np.ndarray[Any, Any]) -> list[np.ndarray[Any, Any]]:
-    """Return the results on all ranks after comparing them with those of one device."""
+    """Return the results of all ranks. Also compares them with the results on one device."""
 
     def lowered(module: Module) -> Module:
         return run_stages(module, Options("cpu"), Timing(), "partition")["partition"]

@@ -1,4 +1,4 @@
-"""Tests of clusters, sub-clusters and permutes of the `mesh` dialect, and of the location of each fault."""
+"""Tests of clusters, sub-clusters and permutes of the `mesh` dialect, and of the locations of errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of StableHLO's constraints: a small program with one mistake is refused at the location of the op."""
+"""Tests of StableHLO's constraints: if a small program has one mistake, it is refused at the location of the op."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from meshgen.errors import ProgramError
 from meshgen.mlir.text import parse_text
 from tests.mlir.every_op import NAMES, program
 
-# Name of a program in every_op.py, text replacements, and a regex of the message.
+# Value: name of a program in every_op.py, text replacements that make it invalid, and a regex of the message.
 SLIPS: dict[str, tuple[str, list[tuple[str, str]], str]] = {
     'a region that takes too much': ('reduce_region', [('%f: tensor<f32>):', '%f: tensor<f32>, %o: tensor<f32>):')], 'region 0 has 3 arguments instead of 2'),
     'a region of another type': ('reduce', [('(%e: tensor<f32>, %f: tensor<f32>):\n  %g = stablehlo.add %e, %f : tensor<f32>\n  stablehlo.return %g : tensor<f32>', '(%e: tensor<f64>, %f: tensor<f64>):\n  %g = stablehlo.add %e, %f : tensor<f64>\n  stablehlo.return %g : tensor<f64>')], r'region 0 takes \(f64\[\], f64\[\]\)'),
@@ -92,7 +92,7 @@ SLIPS: dict[str, tuple[str, list[tuple[str, str]], str]] = {
 }  # fmt: skip
 
 
-# Name of a program in every_op.py, and text replacements that keep it valid.
+# Value: name of a program in every_op.py, and text replacements that keep it valid.
 SOUND: dict[str, tuple[str, list[tuple[str, str]]]] = {
     'sizes of the result': ('dynamic_reshape', [('%r = ', '%q = stablehlo.constant dense<[3, 8]> : tensor<2xi32>\n%r = '), ('(%x, %t)', '(%x, %q)')]),
     'layouts and an alias': ('custom_call', [('"mhlo.erf"', '"mhlo.erf", operand_layouts = [dense<[0, 1]> : tensor<2xindex>], result_layouts = [dense<[1, 0]> : tensor<2xindex>], output_operand_aliases = [#stablehlo.output_operand_alias<output_tuple_indices = [], operand_index = 0, operand_tuple_indices = []>]')]),

@@ -1,4 +1,4 @@
-"""Tests of cuDNN attention calls: results match JAX's attention, forward and backward; unsupported calls are refused."""
+"""Tests of cuDNN attention calls: results and gradients match JAX's attention, and unsupported calls are refused."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from meshgen.ops.evaluate.evaluator import evaluate
 jax = pytest.importorskip("jax")
 jnp = jax.numpy
 B, T, S, N, D = 2, 8, 12, 4, 16
-E = D  # as in JAX
+E = D  # the depth of values equals that of keys, as in JAX
 GROUPED = {"heads": 2}
 CASES: dict[str, dict[str, Any]] = {
     "no mask": {},
@@ -31,7 +31,7 @@ CASES: dict[str, dict[str, Any]] = {
 
 
 def config(*, is_gradient: bool, heads_first: bool = False, mask: str = "NO_MASK", window: int = 0, **more: Any) -> str:
-    """Return a backend configuration as JAX writes it, without the fields that the importer ignores."""
+    """Return the backend configuration of a call as JAX writes it, without fields that the importer ignores."""
     heads = ["0", "1"] if heads_first else ["0", "2"]
     gemm = "bmm2_grad_gemm2" if is_gradient else "bmm1"
     dims = {"bmm1_grad_gemm1_dot_dimension_numbers": {}} if is_gradient else {}
@@ -47,9 +47,9 @@ def wide(*sizes: int, dtype: str = "bf16") -> str:
 def program(
     *, heads: int = N, bias: tuple[int, ...] = (), lengths: Any = (), heads_first: bool = False, **options: Any
 ) -> str:
-    """Return a program with an attention call and its gradient call.
+    """Return a program with an attention call and the call that computes its gradients.
 
-    Its arguments are queries, keys, values, the gradient of the result, and then the bias and the lengths.
+    Arguments are queries, keys, values, the gradient of the result, and optionally the bias and the lengths.
     """
 
     def rows(count: int, heads: int, width: int) -> str:
@@ -91,7 +91,7 @@ def program(
 
 def expected(args: list[Any], *, lengths: Any = (), bias: Any = (), mask: str = "NO_MASK", window: int = 0,
              heads_first: bool = False, **_: Any) -> list[Any]:  # fmt: skip
-    """Return the results of JAX without cuDNN, with heads before rows."""
+    """Return the results and gradients that JAX computes without cuDNN. The head dim precedes the row dim."""
     q, k, v, d, *extras = ((jnp.swapaxes(x, 1, 2) if heads_first and x.ndim == 4 else x) for x in args)
     options: dict[str, Any] = {"is_causal": "CAUSAL" in mask, "scale": 0.3, "implementation": "xla"}
     if bias:

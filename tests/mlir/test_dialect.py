@@ -1,4 +1,4 @@
-"""Tests of dialect records: merging them, and the dialects that are imported for a text."""
+"""Tests of dialect records: how records are merged, and which dialects are imported for a text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of the `algorithm` of dot_general: the dtype that operands are rounded to, and the precision."""
+"""Tests of the `algorithm` of dot_general: it determines the dtype to which operands are rounded, and the precision."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of collectives in groups of one device: the identity on global tensors, and per-device programs without a mesh."""
+"""Tests of collectives in groups of one device: identities on global tensors, and per-device programs without a mesh."""
 
 from __future__ import annotations
 
@@ -38,8 +38,9 @@ def program(collective: str, *, mesh: str = 'sdy.mesh @mesh = <["x"=1, "y"=2]>',
 def test_singleton_collective_on_global_tensor_is_identity(
     collective: str, expected: np.ndarray, annotation: str
 ) -> None:
-    """JAX lowers a `psum` or `ppermute` over a manual axis of size 1 to such a collective, without a manual
-    computation.
+    """JAX lowers a `psum` or `ppermute` over a manual axis of size 1 to a collective in groups of one device, outside
+    of
+    manual computations.
     """
     executable = plan(program(collective, annotation=annotation), target="cpu")
     np.testing.assert_array_equal(np.asarray(executable(X)), expected)

@@ -1,4 +1,4 @@
-"""Tests of manual sections of GSPMD programs as PyTorch/XLA writes them: supported forms, and faults with locations."""
+"""Tests of manual sections of GSPMD programs as PyTorch/XLA writes them: valid forms, and the locations of errors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from meshgen.mesh import make_mesh
 from meshgen.mlir.text import parse_text, print_text
 from meshgen.testing.oracle import check
 
-W, T = "tensor<8x4xf32>", "tensor<2x4xf32>"  # a global tensor, and the tile of one of four devices
+W, T = "tensor<8x4xf32>", "tensor<2x4xf32>"  # types of a global tensor, and of the tile of one of four devices
 ROWS, COLUMNS = "{devices=[4,1]<=[4]}", "{devices=[1,4]<=[4]}"
 
 
@@ -54,14 +54,14 @@ X, Y = np.random.default_rng(0).standard_normal((2, 8, 4)).astype("f4")
 
 
 def run(text: str) -> Any:
-    """Return the results on all devices after checking them with the oracle."""
+    """Return the results on all devices. Also checks them with the oracle."""
     executable = plan(text, target="cpu")
     assert check(parse_text(text), pipeline=lambda _: executable.fused, args=[X, Y]).ok
     return executable(X, Y)
 
 
 def summed(array: np.ndarray) -> np.ndarray:
-    """Return the sum of all devices' tiles, once for each device."""
+    """Return the sum of the tiles of all four devices, repeated once per device."""
     return np.tile(array.reshape(4, 2, 4).sum(0), (4, 1))
 
 
@@ -78,7 +78,7 @@ LINEAR = program(
 
 
 def test_pytorch_xla_section_becomes_manual_computation() -> None:
-    """A converted value has the sharding of the argument, or of the `@Sharding` call that marks it."""
+    """A value that enters the section keeps the sharding of its argument, or of the `@Sharding` call that marks it."""
     module = parse_text(LINEAR)
     (node,) = manual_sections(module.graph)
     assert node.attrs.axes == ("d0",) and [s.dims for s in node.attrs.in_shardings] == [(("d0",), ())] * 2
@@ -147,7 +147,7 @@ def test_section_ends_that_share_values_are_merged() -> None:
 
 
 def test_manual_section_may_be_inside_a_loop() -> None:
-    """The partition id is computed in the section; a constant may be captured from outside the loop."""
+    """The section computes the partition id, and captures a constant from outside the loop."""
     text = program(
         "%c = stablehlo.constant dense<0> : tensor<i32>",
         "%half = stablehlo.constant dense<0.5> : tensor<2x4xf32>",

@@ -15,9 +15,11 @@ from tests.mlir.payload import Array, Case, normal, tensor, whole
 
 def generic(arguments: dict[str, Array], reads: Sequence[str], loops: str, writes: str, body: str, out: Array | str,
             expected: Callable[..., Any], kinds: str, start: str = "", before: str = "", outputs: str = "f32") -> Case:  # fmt: skip
-    """Return a case with one `linalg.generic` and the result `%r` of type `out`.
+    """Return a case with one `linalg.generic`, whose result `%r` has type `out`.
 
-    `body` reads the elements %a, %b, ... and the accumulator %o.
+    `reads` and `writes` are the index expressions of operands and result over the loop variables `loops`. `kinds` has
+    one
+    letter per loop: `p` (parallel) or `r` (reduction). `body` reads elements %a, %b, ... and the accumulator %o.
     """
     out = out if isinstance(out, str) else tensor(out)
     names = list(arguments)[: len(reads)]
@@ -106,7 +108,7 @@ def test_generic_matches_numpy(name: str) -> None:
 @pytest.mark.parametrize("axes", ["[[0]]", "[[], [0]]"])
 @pytest.mark.parametrize("name", GENERICS)
 def test_sharded_generic_matches_numpy(name: str, axes: str) -> None:
-    """Three devices give uneven shards: no size is a multiple of three."""
+    """Shards on three devices are uneven, since no size is a multiple of three."""
     case = GENERICS[name]
     names = [name for name, array in case.arguments.items() if array.ndim > axes.count(", ")]
     if names:
@@ -114,7 +116,7 @@ def test_sharded_generic_matches_numpy(name: str, axes: str) -> None:
 
 
 def generic_text(reads: Sequence[str], loops: str, writes: str, body: str, kinds: str = "pr") -> str:
-    """Return the text of a `linalg.generic` over a 6x8 operand."""
+    """Return the text of a `linalg.generic` on a 6x8 operand; see `generic` for the parameters."""
     return generic({"x": X}, reads, loops, writes, body, "tensor<6xf32>", lambda x: x[:, 0], kinds, "0.0").text()
 
 

@@ -1,4 +1,4 @@
-"""Tests of locations in text: source lines through aliases, value names, and the scopes that a user named."""
+"""Tests of locations in text: source lines through aliases, value names, and scopes that a user named."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests with mlir-opt of LLVM 22: it accepts the text printed in upstream's dialects, and its output has the same plan."""
+"""Tests with mlir-opt of LLVM 22: it accepts text printed in upstream's dialects, and its output gives the same plan."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ func.func @main(%x: tensor<8x16xf32> {meshgen.sharding = #meshgen.split<@mesh, [
 PROGRAMS = {path.stem: path.read_text() for path in sorted(FILES)} | {
     "loop": LOOP, "branches": BRANCHES, "images": IMAGES, "embedding": EMBEDDING, "argmax": ARGMAX,
 }  # fmt: skip
-# Programs that upstream's partition of LLVM 22 supports: no uneven tiles, swapped axes or shrinking halos.
+# Programs that the partition pass of LLVM 22 supports: no uneven tiles, swapped axes or shrinking halos.
 PARTITIONED = [
     "a02_mlp_partly_annotated", "a06_mlp_sequence_parallel", "a09_mlp_dp_tp", "b06_k_scatter_cols", "b09_m_and_k", "b11_summa",
     "b20_accumulate", "b22_chain", "c17_move_both", "c38_size1_axis", "rfc_fig2a_option",
@@ -109,8 +109,9 @@ PARTITIONED = [
 
 
 def plan_summary(program: str) -> Any:
-    """Return the collectives of a plan, its launches, bytes, predicted time and peak memory, or the fault codes of a
-    program without a plan.
+    """Return collectives, launches, bytes, predicted time and peak memory of the plan of a program.
+
+    Returns the codes of the errors if the program has no plan.
     """
     try:
         plan = api.plan(program, target="cuda:sm_90")
@@ -151,7 +152,7 @@ def test_mlir_opt_round_trip_keeps_the_plan_of_per_device_program(path: Path) ->
 
 @pytest.mark.parametrize("name", PARTITIONED)
 def test_upstream_partition_inserts_the_same_collectives(name: str) -> None:
-    """LLVM 22 has no reduce_scatter: its partition inserts an all_reduce and an all_slice instead."""
+    """LLVM 22 has no reduce_scatter. Its partition pass inserts an all_reduce and an all_slice instead."""
     stages = api.plan(PROGRAMS[name], target="cpu").stages
     local = stages["partition"].graph
     expected = Counter(node.op for node in local.nodes if node.op.startswith(("all_", "reduce_scatter")))

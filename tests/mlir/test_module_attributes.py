@@ -1,4 +1,4 @@
-"""Tests of module attributes: the fields of `Module` that the text of a stage keeps."""
+"""Tests of module attributes, by which the text of a stage keeps the fields of `Module`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of mutated programs: each mistake gives a diagnostic with its location, never a traceback."""
+"""Tests of mutated programs: a mistake gives a diagnostic with its location, never a traceback."""
 
 from __future__ import annotations
 
@@ -48,13 +48,14 @@ def test_mutant_is_refused_with_its_location(name: str, tmp_path: Path, capsys: 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_random_mutant_causes_no_internal_error(name: str, tmp_path: Path) -> None:
-    """Try a few mutants of the program of each op; `python -m tests.mutants` tries thousands."""
+    """This tries a few mutants of each op's program; `python -m tests.mutants` tries thousands."""
     text, first = program(name), 100 * NAMES.index(name)
     for seed in range(first, first + 4):
         with contextlib.suppress(MeshgenError):
             parse_text(mutant(text, seed))
     code, output = checked(mutant(text, first + 4), tmp_path)
-    assert code in (0, 1, 3, 4), output  # 3: values declared as replicated differ; 4: too large to check
+    # exit code 3: values declared as replicated differ; 4: the program is too large to check
+    assert code in (0, 1, 3, 4), output
 
 
 def test_mutants_are_reproducible_and_differ_from_the_program() -> None:

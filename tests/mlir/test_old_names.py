@@ -1,4 +1,4 @@
-"""Tests of former dialect names: each program imports the same as under the current name."""
+"""Tests of former dialect names: a program imports the same under the former and the current name."""
 
 import re
 from pathlib import Path
@@ -126,7 +126,7 @@ def test_window_strides_as_vectors_import_like_tensors() -> None:
 
 @pytest.mark.parametrize("start", ["// a note", "// one\n// two ^bb0 %x", "  // stablehlo.add  "])
 def test_comment_may_precede_any_token(start: str) -> None:
-    """The end of a comment is not read as part of the alias, quoted name, label or symbol that follows it."""
+    """The lexer must not read the end of a comment as part of the alias, quoted name, label or symbol that follows."""
     text = f"""{start}
 #id = affine_map<(i) -> (i)>
 {start}

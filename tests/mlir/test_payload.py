@@ -90,7 +90,7 @@ def test_payload_op_matches_numpy(name: str) -> None:
     body, result, arguments, expected = CASES[name]
     computed, right = run(body, result, *arguments), expected()
     assert computed.shape == right.shape
-    # Sums of at most 5 products below 10 in f32: 5 roundings of 2^-24 each.
+    # The results are sums of at most 5 products below 10 in f32, with 5 roundings of 2^-24 each.
     np.testing.assert_allclose(computed, right, rtol=0, atol=0 if computed.dtype.kind in "iub" else 5 * 10 * 2.0**-24)
 
 

@@ -16,7 +16,7 @@ from tests.mlir.every_op import NAMES, program
 
 F32 = TensorType((4,), "f32")
 T = "tensor<4x6xf32>"
-# Ops of the shard dialect on tiles. Each must be printed exactly as it is written here.
+# Ops of the shard dialect on tiles. The printer must reproduce this text exactly.
 ON_TILES = {
     "all_gather": f"shard.all_gather %x on @g grid_axes = [1] gather_axis = 1 : {T} -> tensor<4x18xf32>",
     "parts_of_axes": f'shard.all_gather %x on @g grid_axes = [1] gather_axis = 1 {{axes = ["1:(1)3"]}} : {T} -> tensor<4x18xf32>',
@@ -94,7 +94,8 @@ def test_op_on_global_arrays_round_trips_exactly(name: str) -> None:
     assert print_text(parse_text(text)) == text
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name != "set_dimension_size"])  # its sizes are folded
+# the import folds its size operands
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "set_dimension_size"])
 def test_printed_op_is_stable_after_reparsing(name: str) -> None:
     text = print_text(parse_text(program(name)))
     assert print_text(parse_text(text)) == text

@@ -1,5 +1,5 @@
-"""Tests of repeated lines: a line like an earlier one reuses its parse and conversion, with its own values and
-location.
+"""Tests of repeated lines: the parser reuses the parse and conversion of an earlier equal line, with the new line's own
+values and location.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ EXAMPLES = [
 def nodes_of(
     *lines: str, arguments: str = f"%a: {T}, %b: {T}", is_written: bool = True, aliases: str = ""
 ) -> list[Node]:
-    """Return the nodes of a function of these lines, the first of which is line 2 of the text."""
+    """Return the nodes of a function whose body is `lines`. The first of them is line 2 of the text."""
     returned = lines[-1].partition(" = ")[0]
     body = "\n".join(f"  {line}" for line in lines)
     text = f"func.func @main({arguments}) -> {T} {{\n{body}\n  return {returned} : {T}\n}}\n{aliases}"
@@ -45,7 +45,7 @@ def faults_of(*lines: str) -> Sequence[Diagnostic]:
 
 
 def record_replays(monkeypatch: pytest.MonkeyPatch) -> list[Recipe]:
-    """Return a list that collects the recipes that are replayed from now on."""
+    """Return a list to which each later replay of a conversion recipe is appended."""
     recipes: list[Recipe] = []
     follow = Recipe.follow
 
@@ -58,7 +58,7 @@ def record_replays(monkeypatch: pytest.MonkeyPatch) -> list[Recipe]:
 
 
 def record_parses(monkeypatch: pytest.MonkeyPatch) -> list[Operation]:
-    """Return a list that collects the operations that are parsed from tokens from now on."""
+    """Return a list to which each operation that is later parsed from tokens is appended."""
     operations: list[Operation] = []
     parse = TextParser.parse_operation
     monkeypatch.setattr(TextParser, "parse_operation", lambda self: operations.append(parse(self)) or operations[-1])
@@ -158,7 +158,9 @@ def test_value_of_another_function_is_refused_at_its_use() -> None:
 
 
 def test_repeated_constraint_depends_on_its_context() -> None:
-    """A second annotation of a value is for its users, even if an equal earlier line annotated the producer."""
+    """A second annotation of a value is for its users, even if an equal earlier line annotated the result of its
+    producer.
+    """
     mesh = 'sdy.mesh @mesh = <["x"=2]>\n'
     line = '%{} = sdy.sharding_constraint %{} <@mesh, [{{"x"}}]> : tensor<4xf32>'
     other = "%{} = sdy.sharding_constraint %{} <@mesh, [{{}}]> : tensor<4xf32>"
@@ -168,7 +170,7 @@ def test_repeated_constraint_depends_on_its_context() -> None:
 
 
 def test_patched_xdsl_verifier_is_restored_by_overlapping_threads() -> None:
-    """The first of two overlapping patches may end first, so they cannot restore the verifier in reverse order."""
+    """Two threads patch the verifier. The first one may end first, so they cannot restore it in reverse order."""
     original, first, second = IsolatedFromAbove.verify, visible_once(), visible_once()
     first.__enter__()
     second.__enter__()
@@ -179,7 +181,7 @@ def test_patched_xdsl_verifier_is_restored_by_overlapping_threads() -> None:
 
 
 def parse_line_by_line(text: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Return the reprinted text, parsed without reusing earlier lines."""
+    """Parse `text` without reusing earlier lines, and return the module as text."""
     with monkeypatch.context() as patch:
         patch.setattr(Lines, "replay", lambda *_: None)
         return print_text(parse_text(text))

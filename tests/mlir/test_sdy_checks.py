@@ -1,4 +1,4 @@
-"""Tests of Shardy's verifiers: contradictory shardings, collectives that do not yield out_sharding, and wrong rules."""
+"""Tests of Shardy's verifiers: contradictory shardings, collectives that do not produce out_sharding, and wrong rules."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_valid_sharding_is_imported(sharding: str) -> None:
     assert parse_text(constraint(sharding)).graph.nodes[0].op == "annotate"
 
 
-# The operand's sharding, the collective, and the expected message.
+# Value: the operand's sharding, the collective, and the expected message.
 COLLECTIVES: dict[str, tuple[str, str, str]] = {
     "gathers what does not split": ('{"x"}, {}', 'all_gather [{"y"}, {}] %a out_sharding=<@m, [{}, {}]>', "dim 0 of the operand"),
     "gathers the major axis": ('{"x", "y"}, {}', 'all_gather [{"x"}, {}] %a out_sharding=<@m, [{"y"}, {}]>', "dim 0 of the operand"),
@@ -183,7 +183,7 @@ def test_inner_sharding_must_not_name_outer_manual_axis() -> None:
         parse_text(MANUAL.format(ins='"y", "x"', outs='"y"', axes='"y"', rows=1))
 
 
-# Sharding rules of a dot of 4x8 and 8x6, with the expected message ("" if the rule is valid).
+# Value: a sharding rule for a dot of 4x8 and 8x6, and the expected message ("" if the rule is valid).
 RULES = {
     "([i, k], [k, j])->([i, j]) {i=4, j=6, k=8} reduction={k}": "",
     "([i, k], [k, j])->([i, j]) {i=4, j=6, k=8} reduction={k}, custom": "",

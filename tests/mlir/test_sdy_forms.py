@@ -1,4 +1,4 @@
-"""Tests of the forms of Shardy's text: white space, attributes in full and by alias, reduction kinds, one device."""
+"""Tests of variants of Shardy's text: white space, attributes inline and by alias, reduction kinds, one device."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def shardings_of(module: Module) -> list[str]:
 
 
 def counts(text: str) -> dict[str, int]:
-    """Return the collectives of a program after checking its results on all ranks."""
+    """Return the number of collectives of each kind. Also checks the results on all ranks."""
     module = parse_text(text)
     result = check(
         module, pipeline=lambda imported: run_stages(imported, Options("cpu"), Timing(), "partition")["partition"]
@@ -270,7 +270,7 @@ def test_func_data_flow_edge_annotates_its_value() -> None:
     assert shardings_of(parse_text(on_main(body))) == ["[{x}, {}]"]
 
 
-# One device ------------------------------------------------------------------------------------------------------
+# Values on one device -----------------------------------------------------------------------------------------------
 
 ONE = 'sdy.mesh @mesh = <["x"=4]>\nsdy.mesh @one = <[], device_ids=[2]>\nsdy.mesh @none = <[]>\n'
 
@@ -319,7 +319,7 @@ def test_invalid_sharding_on_one_device_is_refused(sharding: str, code: str, mes
     ],
 )
 def test_all_reduce_of_value_not_known_as_unreduced_gives_a_warning(producer: str, warning_count: int) -> None:
-    """Adding up equal copies would change the value. meshgen leaves it unchanged and warns."""
+    """An all-reduce of equal copies would change the value, so meshgen drops the op and warns."""
     text = f"""sdy.mesh @mesh = <["x"=2, "y"=2]>
 func.func @main(%a: tensor<8x8xf32>, %b: tensor<8x8xf32>) -> tensor<8x8xf32> {{
   %0 = {producer}

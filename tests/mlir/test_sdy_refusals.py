@@ -1,4 +1,4 @@
-"""Tests of contradictions between Shardy's shardings: of operand and result, of chained constraints, of manual axes."""
+"""Tests of contradictory Shardy shardings: of operand and result, of chained constraints, and of manual axes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def assert_refused(text: str, code: str, message: str, line: int) -> None:
 GATHER = 'sdy.all_gather [{"x"}, {}] %a out_sharding=<MESH, [{}, {"y"}]>'
 PERMUTE = "sdy.collective_permute %a out_sharding=<MESH, [DIM, {}]>"
 
-# The operand's sharding, the op, and the expected message.
+# Value: the operand's sharding, the op, and the expected message.
 CONTRADICTIONS = {
     "a collective to another order of devices": ('@m, [{"x"}, {"y"}]', GATHER.replace("MESH", "@turned"), "@turned.* of other axes or devices|of other axes or devices"),
     "a permutation to other axes": ('@m, [{"x"}, {}]', PERMUTE.replace("MESH", "@other").replace("DIM", '{"x"}'), "of other axes or devices"),

@@ -1,4 +1,4 @@
-"""Tests of invalid meshes, shardings and collectives: each fault has its code, its location and its numbers."""
+"""Tests of invalid meshes, shardings and collectives: each error has its code, its location and the numbers involved."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from meshgen.errors import ProgramError
 from meshgen.mlir.text import parse_text
 
 FAULTS = [
-    # grids
+    # invalid grids
     ("", "0", "%x", "MG0201", "has size 0"),
     ("", "9999999x9999999", "%x", "MG0201", "99,999,980,000,001 devices"),
     ('{axis_names = ["a"]}', "2x3", "%x", "MG0201", "2 axes, but 1 names"),

@@ -1,4 +1,4 @@
-"""Tests of the import of shard text: nodes, annotations of the signature, stages; also in the RFC's syntax."""
+"""Tests of the import of shard text, also in the RFC's syntax: nodes, annotations of the signature, and stages."""
 
 from pathlib import Path
 
@@ -228,5 +228,5 @@ func.func @f(%x: tensor<8xf32>) -> (i64, i32) attributes {mesh_cluster = @m} {
   return %i, %n : i64, i32
 }""")
     assert [node.op for node in module.graph.nodes] == ["process_index", "convert", "constant", "reshape"]
-    # one row per device; the same value on all
+    # one row per device for the index; a scalar for the size, which is equal on all devices
     assert [value.type.shape for value in module.graph.outputs] == [(1,), ()]

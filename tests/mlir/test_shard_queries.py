@@ -1,4 +1,4 @@
-"""Tests of queries of grids and devices."""
+"""Tests of ops that query the shape of a grid or the indices of a device."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ from meshgen.sizes.program import at_mesh
 
 
 def answers(body: str, count: int, grid: str = "10x20x30") -> list[list[int]]:
-    """Return the `count` integers %r0, %r1, ... that the program computes."""
+    """Return the `count` integers %r0, %r1, ... that `body` computes."""
     types = ", ".join(["index"] * count)
     names = ", ".join(f"%r{i}" for i in range(count))
     module = parse_text(
@@ -51,7 +51,7 @@ def test_grid_shape_query_returns_axis_sizes() -> None:
     ],
 )
 def test_shard_shape_query_returns_local_sizes(definition: str, device: str, expected: list[int]) -> None:
-    """A tensor of 8 x 9 on 2 x 4 devices has ceil(9 / 4) = 3 columns per device, so the last device has none."""
+    """For a tensor of 8 x 9 on 2 x 4 devices, a device has ceil(9 / 4) = 3 columns, so the last device has none."""
     body = f"%s = shard.sharding @g {definition} : !shard.sharding\n%r0, %r1 = shard.shard_shape dims = [8, 9] sharding = %s device = {device} : index, index"
     assert answers(body, 2, "2x4") == expected
 

@@ -1,4 +1,6 @@
-"""Tests of op signatures: every importable op has one, and ops that do not match it are refused at their location."""
+"""Tests of op signatures: every importable op has one, and an op that violates its signature is refused at its
+location.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,7 @@ for name in NAMES:
 
 
 def has_complete_signature(name: str) -> bool:
-    """Whether the op's definition or its signature fixes its operands, results, regions and properties."""
+    """Whether the definition or the signature of op `name` fixes its operands, results, regions and properties."""
     signature = dialects().signature_of(CLASSES[name])
     listed = {entry.name for entry in signature.properties} if signature else set[str]()
     open_kinds = {key for key, entry in definition(name).properties.items() if isinstance(entry.constr, AnyAttr)}
@@ -101,7 +103,7 @@ WRONG = {
 
 
 def variants(operation: Operation) -> Iterator[tuple[str, Callable[[], Operation]]]:
-    """Yield changed copies of `operation`, each as a description and a function that builds it.
+    """Yield changed copies of `operation`, each as a description and a function that builds the copy.
 
     A copy has one operand, result, region, argument or property more or fewer, or a property of another kind.
     """
@@ -142,7 +144,7 @@ def variants(operation: Operation) -> Iterator[tuple[str, Callable[[], Operation
 
 
 def is_wrong(operation: Operation) -> bool:
-    """Whether the definition or the signature rules an operation out."""
+    """Whether the definition or the signature of an operation says that it is invalid."""
     try:
         if operation.name != "func.call":  # the called function does not exist
             verify_definition(operation)
@@ -153,7 +155,10 @@ def is_wrong(operation: Operation) -> bool:
 
 
 def signature_key(name: str) -> str:
-    """Return a key of everything that describes the form of an op. Ops with equal keys have the same wrong variants."""
+    """Return the signature and xDSL definition of an op as a key.
+
+    Changed copies (`variants`) of two ops with equal keys are invalid for the same changes.
+    """
     op_definition, custom_verifier = (
         definition(name),
         inspect.getclosurevars(CLASSES[name].verify_).nonlocals.get("custom_verify"),
@@ -174,8 +179,9 @@ def signature_key(name: str) -> str:
 
 
 def accepted_variants(name: str, is_wrong_by_variant: dict[str, bool]) -> Iterator[str]:
-    """Yield the wrong variants of an op that are accepted. `is_wrong_by_variant` caches which variants are wrong for ops of the same
-    form.
+    """Yield the invalid changed copies of an op that the importer accepts.
+
+    `is_wrong_by_variant` caches, for ops with the same `signature_key`, which changes make a copy invalid.
     """
     generator = RandomOperations(0, 7)
     operation, top = generator.operation(name), generator.module
@@ -211,7 +217,7 @@ def test_ops_that_violate_their_signature_are_refused(dialect: str) -> None:
 
 @pytest.mark.parametrize("dialect", OF_DIALECT)
 def test_random_ops_of_valid_counts_cause_no_internal_error(dialect: str) -> None:
-    """Try one program per op with random types and values; `python -m tests.mutants` tries thousands."""
+    """This tries one program per op with random types and values; `python -m tests.mutants` tries thousands."""
     for name in OF_DIALECT[dialect]:
         with contextlib.suppress(MeshgenError):
             parse_text(random_program(name, 0))
@@ -225,7 +231,7 @@ def test_property_kind_accepts_only_its_attributes(kind: str) -> None:
 
 
 def test_properties_are_read_from_the_attribute_dictionary() -> None:
-    """A property of the wrong kind is refused there too."""
+    """There too, a property of the wrong kind is refused."""
     text = """"func.func"() <{sym_name = "f", function_type = (tensor<4x6xf32>) -> tensor<4x1xf32>}> ({
   ^bb0(%x: tensor<4x6xf32>):
     %r = "tosa.reduce_sum"(%x) {axis = AXIS} : (tensor<4x6xf32>) -> tensor<4x1xf32>

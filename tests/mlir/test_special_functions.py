@@ -1,4 +1,4 @@
-"""Tests of special functions near their zeros, where less careful formulas cancel."""
+"""Tests of special functions near their zeros, where straightforward formulas lose digits by cancellation."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ def function(*body: str, result: str = F, arguments: str = f"%x: {F}, %y: {V}") 
 
 
 def graph_of(*body: str, **signature: str) -> Graph:
-    """Return the graph of a function after printing and parsing it again."""
+    """Return the graph of a function whose text was printed and parsed again."""
     module = parse_text(function(*body, **signature))
     reparsed = parse_text(print_text(module))
     assert print_text(reparsed) == print_text(module)
@@ -168,7 +168,7 @@ def test_rng_is_deterministic_and_has_its_distribution() -> None:
 
     uniform, normal = sample("UNIFORM"), sample("NORMAL")
     assert (sample("UNIFORM") == uniform).all() and uniform.min() >= 1 and uniform.max() < 3
-    # Means and deviations of 10,000 samples, to 5 standard errors.
+    # Means and deviations of 10,000 samples may differ by 5 standard errors.
     assert abs(uniform.mean() - 2) < 5 * (2 / 12**0.5) / 100
     assert abs(normal.mean() - 1) < 5 * 3 / 100 and abs(normal.std() - 3) < 5 * 3 / 100 / 2**0.5
 
@@ -201,7 +201,8 @@ def test_user_defined_op_is_called_by_name() -> None:
     exe = mg.compile(text, {"tp": 2}, in_specs={"w": mg.P(None, "tp")}, target="cpu")
     w = np.full((6, 3), 0.25, np.float32)
     h = X @ w
-    np.testing.assert_allclose(exe(X, w), h / (1 + np.exp(-h)), rtol=0, atol=1e-5)  # sums of 6 terms below 1
+    # results are sums of 6 terms below 1
+    np.testing.assert_allclose(exe(X, w), h / (1 + np.exp(-h)), rtol=0, atol=1e-5)
     assert not exe.comms.counts
 
 

@@ -49,7 +49,7 @@ func.func @main(%k: tensor<i32>, %x: tensor<f32>, %y: tensor<f32>) -> tensor<f32
 def test_while_carries_captured_values(count: int) -> None:
     module = parse_text(WHILE)
     loop = module.graph.nodes[-1]
-    assert len(loop.operands) == len(loop.results) == 5  # i, s and %n, %one, %step
+    assert len(loop.operands) == len(loop.results) == 5  # The loop carries i and s, and captures %n, %one and %step.
     args = [np.asarray(count, np.int32), np.asarray(0.25, np.float32)]
     for graph in (module.graph, parse_text(print_text(module)).graph):
         assert evaluate(graph, args)[0] == 5.0 + 0.25 * count
@@ -109,7 +109,7 @@ def test_program_lowered_by_jax_matches_jax(name: str) -> None:
     results = evaluate(parse_text(print_text(module)).graph, args)
     for result, reference in zip(results, expected, strict=True):
         assert result.shape == reference.shape and result.dtype == reference.dtype
-        # At most a few dozen f32 ops in sequence, each exact to 2^-23, on values up to about 100.
+        # At most a few dozen f32 ops in sequence, each with a relative error of 2^-23, on values up to about 100.
         np.testing.assert_allclose(result, reference, rtol=64 * 2**-23, atol=64 * 2**-23)
 
 

@@ -1,4 +1,4 @@
-"""Tests of refused programs: all faults are reported at once with their lines and a hint, never as a traceback."""
+"""Tests of refused programs: all errors are reported at once with their lines and a hint, never as a traceback."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_malformed_ops_are_reported_together() -> None:
         f"%0 = stablehlo.transpose %x, dims = [0, 1] : ({F}) -> tensor<6x4xf32>",
         f'%1 = "stablehlo.add"(%x) : ({F}) -> {F}',
     )
-    assert faults(text) == [("MG0104", "m.mlir:3")]  # faults of form are reported before faults of shape
+    assert faults(text) == [("MG0104", "m.mlir:3")]  # errors of form are reported before errors of shape
     text = function(
         f"%0 = stablehlo.transpose %x, dims = [0, 1] : ({F}) -> tensor<6x4xf32>",
         f"%1 = stablehlo.slice %x [0:5, 0:6] : ({F}) -> tensor<5x6xf32>",
@@ -167,7 +167,9 @@ INDEX = "%i = stablehlo.constant dense<0> : tensor<1x1xi32>"
     "field", ["index_vectr_dim = 1", "index_vector_dim = 1 : i64", "index_vector_dim = 1; x = 2", "offset_dims = [0]"]
 )
 def test_unknown_gather_field_is_refused(field: str) -> None:
-    """A misspelled field would otherwise leave the number at its default, and gather the wrong rows."""
+    """If the importer ignored a misspelled field, the field would keep its default value and the gather would read
+    wrong rows.
+    """
     assert parse_text(function(INDEX, GATHER.replace("FIELD", "index_vector_dim = 1")))
     assert faults(function(INDEX, GATHER.replace("FIELD", field))) == [("MG0101", "m.mlir:3")]
 
@@ -201,7 +203,7 @@ def test_constant_of_unknown_size_is_refused(literal: str) -> None:
 
 @pytest.mark.parametrize("name", ["reduce_window", "select_and_scatter", "reduce", "sort", "map", "concatenate"])
 def test_op_without_operands_is_refused(name: str) -> None:
-    """Each of these ops needs at least one operand."""
+    """Each op `name` needs at least one operand."""
     fold = "^bb0(%x: tensor<f32>, %y: tensor<f32>):\n    %1 = stablehlo.add %x, %y : tensor<f32>\n    stablehlo.return %1 : tensor<f32>\n  "
     body = "" if name == "concatenate" else f" ({{\n  {fold}}})"
     attrs = "{dimension = 0 : i64, dimensions = array<i64: 0>, window_dimensions = array<i64: 2>}"
@@ -211,7 +213,7 @@ def test_op_without_operands_is_refused(name: str) -> None:
 
 
 def test_many_faults_are_reported_in_linear_time() -> None:
-    """No fault holds the text of the whole program."""
+    """No error may hold a copy of the text of the whole program."""
 
     def work(count: int) -> int:
         lines = [f'%{i} = "stablehlo.add"(%x, %x, %x) : ({F}, {F}, {F}) -> tensor<{i + 1}x6xf32>' for i in range(count)]

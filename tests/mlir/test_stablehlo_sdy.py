@@ -200,7 +200,7 @@ def _collectives_of(text: str) -> list[tuple[str, dict[str, Attribute]]]:
 
 
 def test_sdy_collectives_round_trip_in_both_forms() -> None:
-    """xDSL prints collectives in MLIR's generic form."""
+    """xDSL prints collectives in MLIR's generic form, while programs usually have the pretty form."""
     printed = str(TextParser(dialects().context, COLLECTIVES, "-").parse_module())
     collectives = _collectives_of(COLLECTIVES)
     assert [name for name, _ in collectives] == [f"sdy.{op}" for op, *_ in _PLAIN.findall(COLLECTIVES)]
@@ -220,7 +220,7 @@ def test_attributes_before_operands_and_xla_markers_are_read() -> None:
 
 
 def test_inline_mesh_beside_a_declared_one_shares_its_devices() -> None:
-    """An inline mesh is over the same devices as a declared mesh of equal size."""
+    """An inline mesh covers the same devices as a declared mesh with equally many devices."""
     text = 'sdy.mesh @mesh = <["a"=2, "b"=4]>\n' + (
         'func.func @main(%x: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"a"}, {}]>}) -> tensor<8x8xf32> {\n'
         '  %0 = sdy.sharding_constraint %x <mesh<["x"=8]>, [{}, {"x"}]> : tensor<8x8xf32>\n'

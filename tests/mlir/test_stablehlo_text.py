@@ -20,8 +20,8 @@ def body(*lines: str, args: str = "", result: str = "", returns: str = "") -> st
 
 F, N, B = "tensor<4x6xf32>", "tensor<4x6xi32>", "tensor<4x6xi1>"
 REGION = "^bb0(%p: tensor<f32>, %q: tensor<f32>):\n %s = stablehlo.add %p, %q : tensor<f32>\n stablehlo.return %s : tensor<f32>"
-# name: lines over %x, %y : 4x6xf32, %i : 4x6xi32, %b : 4x6xi1, %z : f32, %n : i32; result type; op and attributes of
-# the node that defines %r
+# By name: lines over %x, %y : 4x6xf32, %i : 4x6xi32, %b : 4x6xi1, %z : f32, %n : i32; result type; op and attributes of
+# the node that defines %r.
 OPS: dict[str, tuple[list[str], str, str, dict[str, object]]] = {
     "unary": ([f"%r = stablehlo.tanh %x : {F}"], F, "tanh", {}),
     "binary": ([f"%r = stablehlo.add %x, %y : {F}"], F, "add", {}),
@@ -211,7 +211,7 @@ def test_generic_form_of_a_module_is_imported() -> None:
     ],
 )
 def test_integer_literals_are_read_as_by_upstream(literal: str, kind: str, elements: object) -> None:
-    """A signless integer may have any value that fits its bits, and comments may stand between elements."""
+    """A signless integer may have any signed or unsigned value of its width, and comments may stand between elements."""
     text = body(f"%c = stablehlo.constant dense<{literal}> : tensor<{kind}>", result=f"tensor<{kind}>", returns="%c")
     (node,) = parse_text(text).graph.nodes
     assert node.attrs.value.tolist() == elements
@@ -233,7 +233,10 @@ def test_boolean_resource_has_one_byte_per_element() -> None:
 
 @pytest.mark.parametrize("source, target", [("i1", "i32"), ("i8", "f32"), ("i1", "f32")])
 def test_dot_of_integers_converts_operands_to_result_dtype(source: str, target: str) -> None:
-    """Booleans are summed as integers if the result is not boolean; integers are converted to floats before the matmul."""
+    """Booleans are added as integers if the result is not boolean. Integers are converted to floats before the matmul
+    if the
+    result is a float.
+    """
     types = f"(tensor<2x3x{source}>, tensor<3x2x{source}>) -> tensor<2x2x{target}>"
     text = body(
         f"%r = stablehlo.dot_general %x, %y, contracting_dims = [1] x [0] : {types}",

@@ -1,4 +1,4 @@
-"""Tests of StableHLO ops that are expanded on import: they match NumPy, however they are sharded."""
+"""Tests of StableHLO ops that are expanded on import: they match NumPy under any sharding."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ NORM = "<{epsilon = 1.0e-3 : f32, feature_index = 2 : i64}>"
 
 
 def check_sharded(case: Case) -> None:
-    """Shard the first argument unevenly: its first dim on four devices, then its last dim on three."""
+    """Check the case with an unevenly sharded first argument: its first dim on four devices, then its last dim on
+    three.
+    """
     name = next(iter(case.arguments))
     rank = case.arguments[name].ndim
     for grid, dim in (("4", 0), ("3", rank - 1)):

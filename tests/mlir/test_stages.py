@@ -41,7 +41,7 @@ STAGES: list[Callable[[Module], Module]] = [propagate, materialize, optimize, pa
 
 
 def plain(value: Any) -> Any:
-    """Return the JSON of a graph without locations, which printing changes, and without names that MLIR does not allow."""
+    """Return the JSON of a graph without locations, which printing changes, and without names that are invalid in MLIR."""
     if isinstance(value, dict):
         fields = {
             key: item for key, item in value.items() if key != "loc" and not (key == "name" and item[:1].isdecimal())
@@ -83,7 +83,7 @@ def test_text_of_every_stage_round_trips(name: str) -> None:
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_compilation_can_resume_from_text_of_every_stage(name: str) -> None:
-    """The remaining stages do the same with the parsed text of a stage as with the module itself."""
+    """The remaining stages give the same result for the parsed text of a stage as for the module itself."""
     module = parsed = parse_text(PROGRAMS[name])
     for stage in STAGES:
         module, parsed = stage(module), stage(parse_text(print_text(parsed)))
@@ -172,7 +172,7 @@ def test_schedule_of_launches_round_trips() -> None:
     ("seed", "same"), [(24, True), (19, True), (87, False), (28, False)], ids=["while", "two captures", "if", "case"]
 )
 def test_regions_with_captures_round_trip_through_text(seed: int, same: bool) -> None:
-    """Regions of a module built without text capture values; in parsed text the captures of a branch are operands."""
+    """In a module built without text, regions capture values. In parsed text, the captures of a branch are operands."""
     module = propagate(random_program(seed, WIDE))
     assert any(captured(node) for node in all_nodes(module.graph) if node.op in ("while", "if", "case"))
     parsed = parse_text(print_text(module))

@@ -20,7 +20,7 @@ ZERO = '%z = "tosa.const"() <{values = dense<0.0> : tensor<1xf32>}> : () -> tens
 
 
 def shape(name: str, numbers: list[int]) -> str:
-    """Return the line of a constant shape."""
+    """Return the line that defines a constant shape `name` with the sizes `numbers`."""
     return f"  %{name} = tosa.const_shape {{values = dense<{numbers}> : tensor<{len(numbers)}xindex>}} : () -> !tosa.shape<{len(numbers)}>\n"
 
 
@@ -29,7 +29,9 @@ def call(op: str, operands: str, types: str, result: str, before: str = "", name
 
 
 def case(op: str, arguments: dict[str, Array], expected: Callable[..., Any], attributes: str = "", more: str = "", more_types: str = "", before: str = "") -> Case:  # fmt: skip
-    """Return a case of one op on all arguments, whose result has the type of the expected array."""
+    """Return a case of one op applied to all `arguments`. Its result has the type of the array that `expected`
+    computes.
+    """
     built_case = Case(arguments, "", expected)
     operands = ", ".join(f"%{name}" for name in arguments) + more
     types = ", ".join(tensor(array) for array in arguments.values()) + more_types
@@ -74,7 +76,7 @@ def _put(x: Array, indices: Array, rows: Array) -> Array:
 
 
 def _bilinear(x: Array) -> Array:
-    """Double the resolution with aligned corners: every other row and column is the mean of its neighbors."""
+    """Double the resolution so that corners stay in place: every other row and column is the mean of its neighbors."""
     for axis in (1, 2):
         ends = [np.take(x, range(start, x.shape[axis] - 1 + start), axis) for start in (0, 1)]
         mean, last = (ends[0] + ends[1]) / 2, np.take(x, [-1], axis)
@@ -151,8 +153,7 @@ def test_tosa_op_matches_numpy(name: str) -> None:
     CASES[name].matches()
 
 
-# A split of batch or output channels moves nothing; a split of rows moves edge rows; a split of a table moves all of
-# it.
+# Sharding batch or output channels moves nothing; sharding rows moves edge rows; sharding a table moves all of it.
 MOVED = [
     ("conv2d", "2x3", {"x": "[[0]]", "r": "[[0], [], [], [1]]"}, {}),
     ("conv2d_steps", "3", {"x": "[[], [0]]", "r": "[[], [0]]"}, {"fetch_rows": 1}),
@@ -195,7 +196,7 @@ def test_tosa_attribute_of_wrong_kind_is_refused(attributes: str) -> None:
 
 
 def test_float_negate_ignores_zero_points() -> None:
-    """Zero points known only at run time are ignored too: those of floats are always 0."""
+    """Zero points that are known only at run time are ignored too, since zero points of floats must be 0."""
     x, zero = np.array([0.5, -0.5, 1.75, -3.25, 0.0], np.float32), np.zeros(1, np.float32)
     negate_case = Case({"x": x, "a": zero, "b": zero}, "", lambda x, a, b: -x)
     negate_case.body = call("negate", "%x, %a, %b", "tensor<5xf32>, tensor<1xf32>, tensor<1xf32>", "tensor<5xf32>")

@@ -16,9 +16,9 @@ def zero(name: str, number: int) -> str:
 
 
 def mean(x: Array) -> Array:
-    """Return the means of 3 x 2 windows with one row of padding above, for zero points 2 and 5.
+    """Return the means of 3 x 2 windows with one row of padding above. Input and output have zero points 2 and 5.
 
-    Reciprocals are rounded up, so ties are rounded away from zero.
+    Reciprocals are rounded up, so the means of ties are rounded away from zero.
     """
     total, count = np.zeros((2, 8, 7, 3)), np.zeros((2, 8, 7, 3))
     for i in range(3):
@@ -44,7 +44,7 @@ X, PLANES = normal(6, 8), normal(3, 4, 6)
 
 
 def _scaled(x: Array, multiplier: Array, shift: Array, twice: bool) -> Array:
-    """Scale as in the specification, with Python integers; results beyond i32 wrap around."""
+    """Compute tosa.rescale as the specification does, with Python integers. Results beyond i32 wrap around."""
     results = []
     for value, factor, bits in np.nditer(list(np.broadcast_arrays(x, multiplier, shift))):
         half = 1 << (int(bits) - 1)

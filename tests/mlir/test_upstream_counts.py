@@ -1,4 +1,4 @@
-"""Tests of upstream ops with too many or too few operands, results and region arguments: refused at their location."""
+"""Tests of upstream ops with invalid numbers of operands, results or region arguments: refused at their location."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of index, affine, unordered loops, and slices at computed offsets against NumPy, sharded or not."""
+"""Tests of index, affine, unordered loops, and slices at computed offsets, compared with NumPy, sharded or not."""
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ def cut(offset: str) -> str:
 
 
 def tiles(head: str, at: str, sizes: str, types: str) -> str:
-    """Return a `scf.forall` that negates tiles."""
+    """Return a `scf.forall` that negates tiles of its operand."""
     return f"""  %e = tensor.empty() : {T}
   %r = scf.forall {head} shared_outs(%o = %e) -> ({T}) {{
 {at}    %t = tensor.extract_slice %x[%i, %j] [{sizes}] [1, 1] : {T} to {types}

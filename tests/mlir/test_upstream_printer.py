@@ -1,4 +1,4 @@
-"""Tests of the printer for the dialects of LLVM 22: the text, its import, and ops that cannot be expressed."""
+"""Tests of the printer for the dialects of LLVM 22: its text, the import of this text, and ops that it cannot express."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ def tensor_op(op: str, arguments: tuple[Array, ...], function: Callable[..., Any
 
 
 def in_body(op: str, arguments: tuple[Array, ...], function: Callable[..., Any]) -> Case:
-    """Return a case of the op in the body of a `linalg.generic`."""
+    """Return a case that applies the op in the body of a `linalg.generic`."""
     tensor_case = tensor_op(op, arguments, function)
     names, kinds = list(tensor_case.arguments), [tensor(a).split("x")[-1][:-1] for a in arguments]
     out = tensor(tensor_case.expected_arrays[0])
@@ -147,7 +147,7 @@ def test_integer_comparison_matches_numpy(number: int, word: str) -> None:
 
 @pytest.mark.parametrize("word", ["slt", "sge", "ult", "ule"])
 def test_boolean_comparison_matches_numpy(word: str) -> None:
-    """As a signed i1, true is -1."""
+    """In a signed comparison of i1, true is -1."""
     sign = -1 if word.startswith("s") else 1
     pair = {"a": B, "b": C}
     compare = {"lt": np.less, "ge": np.greater_equal, "le": np.less_equal}[word[1:]]

@@ -1,4 +1,4 @@
-"""Tests of unknown sizes in upstream dialects: sizes of fills, slices, pads and loops follow from the inputs."""
+"""Tests of unknown sizes in upstream dialects: input sizes determine the sizes of fills, slices, pads and loops."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ func.func @main(%x: tensor<?x5xf32>, %b: tensor<5xf32>) -> tensor<?xf32> {
 
 @pytest.mark.parametrize("rows", [1, 4, 10])
 def test_unknown_sizes_are_inferred_from_the_inputs(rows: int) -> None:
-    """This includes the sizes of fills and broadcasts, which no operand determines."""
+    """This includes fills and broadcasts, whose sizes no operand determines."""
     x, b = normal(rows, 5), normal(5)
     module = with_shapes(parse_text(OPEN), {"x": (rows, 5)})
     (result,) = evaluate(module.graph, [x, b])
@@ -50,7 +50,7 @@ def test_unknown_sizes_are_inferred_from_the_inputs(rows: int) -> None:
     assert rows == 1 or not analyze(lowered(module)).collectives
 
 
-# Programs over `%x: tensor<?x6xf32>` with sizes computed from its size, and the expected results.
+# Value: the type, body and expected results of a program over `%x: tensor<?x6xf32>` with sizes computed from `?`.
 OF_SIZES: dict[str, tuple[str, str, Callable[..., Any]]] = {
     "halves": (
         "T",

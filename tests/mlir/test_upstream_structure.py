@@ -17,7 +17,7 @@ I = np.array(4)  # noqa: E741
 
 
 def index(name: str, argument: str = "n") -> str:
-    """Return the lines that define an index known only at run time."""
+    """Return lines that define the index `name`, whose value is known only at run time."""
     return f"  %{name}_ = tensor.extract %{argument}[] : tensor<i64>\n  %{name} = arith.index_cast %{name}_ : i64 to index\n"
 
 
@@ -110,7 +110,7 @@ MOVED = [
 def test_sharded_structural_op_moves_as_expected(
     name: str, grid: str, splits: dict[str, str], moved: dict[str, int] | None
 ) -> None:
-    """`moved` has the expected collectives, or is None if only the results are checked."""
+    """`moved` is the expected number of collectives of each kind, or None to check only the results."""
     counts = {**TENSOR, **SCF}[name].moved(grid, splits)
     assert moved is None or counts == moved
 
@@ -134,7 +134,7 @@ def test_unsupported_structure_is_refused_at_its_location(name: str) -> None:
 
 
 def test_scalar_integer_arguments_are_imported() -> None:
-    """Scalars in the signature are 0-d tensors."""
+    """A scalar argument of the signature becomes a 0-d tensor."""
     text = "func.func @f(%n: index, %k: i32) -> index {\n%a = arith.index_cast %k : i32 to index\n%r = arith.addi %n, %a : index\nreturn %r : index\n}"
     graph = parse_text(text).graph
     assert [str(value.type) for value in (*graph.inputs, *graph.outputs)] == ["i64[]", "i32[]", "i64[]"]

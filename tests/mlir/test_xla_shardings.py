@@ -1,4 +1,4 @@
-"""Tests of XLA's older sharding syntax: tiles as axes of a mesh, and programs with such annotations."""
+"""Tests of XLA's older sharding syntax: tile assignments become mesh axes, and programs with them are partitioned."""
 
 from __future__ import annotations
 

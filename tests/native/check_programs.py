@@ -24,11 +24,11 @@ from tests.emulator.programs import programs_in, say
 from tests.native import loader
 from tests.native.programs import after_steps
 
-STEPS = 2  # the first step is issued directly, the second is a graph launch
+STEPS = 2  # number of steps: the loader issues the first one directly, and the second as a graph launch
 
 
 def checked(program: Path, arch: str, folder: Path, tools: tuple[Path, Path]) -> str:
-    """Return a description of the failure or the difference, which is empty if all bits are equal."""
+    """Return a description of the failure or of the difference, or "" if all bits are equal."""
     path = folder / "program.mgx"
     mg.compile(str(program), target=f"cuda:{arch}").save(path)
     write_native(path, path)

@@ -1,7 +1,7 @@
 """A server for the emulated GPU, used by the `libcuda.so.1` and `libnccl.so.2` of `emulated_gpu.c`.
 
-Several processes may be its clients, each with its own ranks. Contexts and NCCL groups belong to a process. A call that
-initializes communicators is answered when all processes have made it.
+Several processes may be clients, each with some of the ranks. Contexts and NCCL groups belong to a process. The server
+answers a call that initializes communicators when all processes have made it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from meshgen.runtime.plan import NETWORK
 NOT_READY = 600  # CUDA_ERROR_NOT_READY in cuda.h
 HEAD = struct.Struct("<3Q")
 COMMS = {"ncclAllReduce": 5, "ncclAllGather": 4, "ncclReduceScatter": 5, "ncclBroadcast": 5, "ncclReduce": 6, "ncclSend": 4, "ncclRecv": 4,
-         # argument index of the communicator
+         # value: argument index of the communicator
          "ncclCommGetAsyncError": 0, "ncclCommDestroy": 0, "ncclCommAbort": 0}  # fmt: skip
 NO_INTEGERS = ("cuDriverGetVersion", "cuDeviceGetCount", "ncclGetUniqueId", "ncclGroupStart")
 Answer = tuple[int, int, bytes]
@@ -46,19 +46,19 @@ class Client:
 
 
 class Server:
-    """Serves `module.ranks` emulated devices of one architecture to `clients` processes."""
+    """Serves the emulated devices of a module, one per rank and all of one architecture, to `clients` processes."""
 
     def __init__(self, path: Path, module: LoadedModule, arch: str, clients: int = 1) -> None:
         self.api = emulated(module.ranks, arch)
         if any(item.stream == NETWORK for part in module.parts for item in part.schedule.items):
-            self.api.order_collectives()  # the loader also requests this from NCCL
+            self.api.order_collectives()  # the loader also requests ordered collectives from NCCL
         for part in module.parts:
             for kernel in part.manifest.kernels.values():
                 for binary in kernel.binaries.values():
                     self.api.driver.register(bytes(part.members[binary.file]), bytes(part.members[binary.ptx]).decode())
         self._machine, self._nccl = self.api.machine, self.api.nccl
         self._alone, self._comms = clients == 1, list[Any]()
-        self._waiting: list[Client] = []  # clients that wait for the end of a group that initializes communicators
+        self._waiting: list[Client] = []  # clients that wait until all ranks have joined the new communicators
         self.fault = ""
         self.calls: dict[str, int] = {}
         self._listener = socket.socket(socket.AF_UNIX)
@@ -73,8 +73,9 @@ class Server:
         self._listener.close()
 
     def _serve(self, clients: int) -> None:
-        """Answer requests in the order of arrival, so that the client that creates NCCL's unique id precedes the
-        others.
+        """Answer requests in the order of arrival.
+
+        The client that creates NCCL's unique id thus precedes the clients that use the id.
         """
         selector, remaining = selectors.DefaultSelector(), clients
         selector.register(self._listener, selectors.EVENT_READ)
@@ -181,7 +182,7 @@ class Server:
         return int(result), len(self._comms), b""
 
     def _ncclGroupEnd(self, client: Client, integers: tuple[int, ...], content: bytes) -> Answer | None:
-        """End a group; clients that initialize communicators are answered when the last one arrives."""
+        """End a group. Clients that initialize communicators get their answer when the last one arrives."""
         group = self._nccl._group
         if group.depth == 1 and group.arrivals:
             self._waiting.append(client)
@@ -205,7 +206,7 @@ def _signed(value: int) -> int:
 
 
 def _read(stream: socket.socket, nbytes: int) -> bytes:
-    """Read `nbytes` bytes, or return nothing if the other end has disconnected."""
+    """Read `nbytes` bytes, or return b"" if the other end has disconnected."""
     content = bytearray()
     while len(content) < nbytes:
         piece = stream.recv(min(nbytes - len(content), 1 << 20))

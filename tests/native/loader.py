@@ -47,14 +47,14 @@ def build(folder: Path, flags: str = "-O2") -> Path:
 
 @cache
 def sanitized() -> Path:
-    """Compile `mgx-run` and `libmeshgen.a` with sanitizers, once for all tests of a process."""
+    """Compile `mgx-run` and `libmeshgen.a` with sanitizers, once per process."""
     folder = tempfile.TemporaryDirectory(prefix="mgx-run-")
     atexit.register(folder.cleanup)
     return build(Path(folder.name), SANITIZERS)
 
 
 def build_libraries(folder: Path, source: str, flags: str = "-O2") -> Path:
-    """Compile one C file of this folder to `libcuda.so.1` and `libnccl.so.2` in `folder`."""
+    """Compile one C file of this folder to `libcuda.so.1` in `folder`, with `libnccl.so.2` as a link to it."""
     folder.mkdir(parents=True, exist_ok=True)
     library = folder / "libcuda.so.1"
     words = [COMPILER, "-std=c11", "-Wall", "-Wextra", "-Werror", *flags.split(), "-shared", "-fPIC"]
@@ -66,7 +66,9 @@ def build_libraries(folder: Path, source: str, flags: str = "-O2") -> Path:
 
 def run(program: Path, libraries: Path, module: Path, args: Mapping[str, Array], *, arch: str = "sm_90",
         options: Sequence[str] = (), ranks: Sequence[int] | None = None) -> Outcome:  # fmt: skip
-    """Run a module with `mgx-run` on emulated GPUs, with all ranks in one process, or one process for each of `ranks`."""
+    """Run a module with `mgx-run` on emulated GPUs: all ranks in one process, or each of `ranks` in a process of its
+    own.
+    """
     loaded = load(module, runs=False)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -111,7 +113,7 @@ def _outputs(folder: Path, names: Sequence[str], rank: int) -> list[str]:
 
 
 def _joined(folder: Path, name: str, ranks: Sequence[int]) -> Array:
-    """Combine the results of all processes; each writes zeros for the shards of other processes."""
+    """Combine the results of all processes. A process writes zeros for the shards of other processes."""
     arrays = [np.load(folder / str(rank) / f"{name}.npy") for rank in ranks]
     content = np.bitwise_or.reduce([np.frombuffer(array.tobytes(), np.uint8) for array in arrays])
     return content.view(arrays[0].dtype).reshape(arrays[0].shape)

@@ -1,10 +1,10 @@
-"""Mutate modules for the C loader at random, with correct digests; only refusals, failures and results are allowed.
+"""Mutate modules for the C loader at random, with correct digests. The loader may refuse a mutant, fail or give
+results.
 
     python -m tests.native.mutate --count 2000 [--seed 1] [--keep FOLDER]
 
-The loader and its libraries are built with the address and undefined-behavior sanitizers. A module that makes the
-loader
-access invalid memory, leak, crash or hang is kept and reported with its seed.
+The loader and its libraries are built with the address and undefined-behavior sanitizers. If a mutant makes the loader
+access invalid memory, leak, crash or hang, the campaign keeps the mutant and reports its seed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from meshgen.runtime.random_arrays import random_array
 from tests.native import loader
 from tests.native.programs import PROGRAMS
 
-ALLOWED = (0, 1, 2, 4, 5)  # 2: names or shapes no longer match the given input files
+ALLOWED = (0, 1, 2, 4, 5)  # exit code 2: names or shapes no longer match the input files
 SECONDS = 60  # wall time of a loader run; chosen: far more than a run under sanitizers needs
 MANIFEST = ("manifest.json", "manifest.sha256")
 JUNK = [0, 1, 2, 3, 5, 7, 8, 9, 255, 256, 1 << 16, (1 << 31) - 1, 1 << 31, (1 << 32) - 1, 1 << 32, 1 << 40, (1 << 53) + 1, 1 << 62,
@@ -42,7 +42,7 @@ JUNK = [0, 1, 2, 3, 5, 7, 8, 9, 255, 256, 1 << 16, (1 << 31) - 1, 1 << 31, (1 <<
 
 @dataclass(frozen=True)
 class Original:
-    """A valid module and the options that give its arguments."""
+    """A valid module, and the loader options that pass its arguments."""
 
     name: str
     members: Mapping[str, bytes]
@@ -65,7 +65,9 @@ def original(name: str, folder: Path) -> Original:
 
 
 def forge(source: Original, rng: random.Random, path: Path) -> None:
-    """Write a mutant, mostly of the launch table, sometimes of another member or of the file itself."""
+    """Write a mutant of `source` to `path`. Most mutants change the launch table, some another member or the file
+    itself.
+    """
     members = {name: content for name, content in source.members.items() if name not in MANIFEST}
     member = TABLE if rng.random() < 0.8 else rng.choice(list(members))
     members[member] = _table(members[member], rng) if member == TABLE else _bytes(members[member], rng)
@@ -109,7 +111,7 @@ def _bytes(content: bytes, rng: random.Random) -> bytes:
 
 
 class Campaign:
-    """The loader with sanitizers, and the original modules for mutants."""
+    """The loader built with sanitizers, and the original modules that are mutated."""
 
     def __init__(self, folder: Path, names: list[str]) -> None:
         self.folder = folder
@@ -121,7 +123,7 @@ class Campaign:
         self.sources = [original(name, folder) for name in names]
 
     def environment(self, capability: int) -> dict[str, str]:
-        """Return variables with which the loader finds GPUs of a compute capability."""
+        """Return environment variables with which the loader finds GPUs of compute capability `capability`."""
         return {
             **os.environ,
             "LD_LIBRARY_PATH": str(self._libraries[capability]),
@@ -130,7 +132,7 @@ class Campaign:
         }
 
     def run(self, path: Path, words: list[str], capability: int) -> tuple[int, str]:
-        """Run the loader and return its exit code, and a description of a forbidden outcome, which is otherwise empty."""
+        """Run the loader. Return its exit code, and a description of a forbidden outcome or ""."""
         environment = self.environment(capability)
         command = [str(self.program), str(path), *words, "--steps", "3", "--time-limit", "0.5"]
         try:
@@ -148,7 +150,7 @@ class Campaign:
         return completed.returncode, fault
 
     def mutate(self, first: int, count: int) -> tuple[collections.Counter[int], list[str]]:
-        """Run `count` mutants with seeds from `first` on; return their counts by exit code, and the faults."""
+        """Run `count` mutants with seeds from `first`. Return the number of mutants per exit code, and the faults."""
         table, faults, path = collections.Counter[int](), list[str](), self.folder / "mutant.mgx"
         for seed in range(first, first + count):
             source, rng = self.sources[seed % len(self.sources)], random.Random(seed)

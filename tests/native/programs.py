@@ -1,4 +1,4 @@
-"""Whole programs for the C loader, each for one feature: collectives, messages, control flow, constants, weights."""
+"""Whole programs for the C loader, each for one feature, such as collectives, messages, control flow or weights."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def dense(x: mg.Tensor, w: mg.Tensor) -> mg.Tensor:
 
 
 def exchanged_state(x: mg.Tensor, y: mg.Tensor) -> tuple[mg.Tensor, mg.Tensor]:
-    """The first result reuses the memory of y, and y becomes the second result after the step."""
+    """Return y and x + y. The first result is stored in the memory of y, and y's next value is the second result."""
     return y, x + y
 
 

@@ -1,4 +1,4 @@
-"""Errors of the C loader: each forgery changes a valid module in one way, with correct digests."""
+"""Tests of errors of the C loader: each forgery changes a valid module in one way, with correct digests."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def refused(campaign: Campaign, path: Path, *options: str) -> tuple[int, str]:
 
 
 def forged(path: Path, target: Path, change: Callable[[list[int]], None]) -> None:
-    """Write the module with a changed launch table to `target`."""
+    """Write a copy of the module at `path` to `target`, with a launch table that `change` has edited."""
     container_file = container.Container(path)
     table = list(struct.unpack(f"<{len(container_file[words.TABLE]) // 8}Q", container_file[words.TABLE]))
     change(table)
@@ -59,13 +59,13 @@ def record_indices(table: list[int], record: list[int]) -> list[int]:
 
 
 def test_random_forgeries_are_rejected_or_harmless(campaign: Campaign) -> None:
-    """A few mutants of the campaign in `mutate.py`."""
+    """This runs a few mutants of the campaign in `mutate.py`."""
     table, faults = campaign.mutate(0, 20)
     assert faults == [] and table[1] and table[0]
 
 
 def test_table_enum_values_match_c_header() -> None:
-    """Python writes and C reads the same enum values."""
+    """The Python writer and the C reader use the same enum values."""
     header = (SOURCES / "table.h").read_text()
     for kind, prefix in (
         (words.Op, "OP"),
@@ -102,7 +102,8 @@ def test_forged_launch_table_is_rejected(name: str, campaign: Campaign, good: Pa
 
 
 def operation(table: list[int], op: words.Op, at: int, value: int) -> bool:
-    """Change a word of the first operation `op` on stream 0 or 1; return whether there is one.
+    """Set word `at` of the first operation `op` on stream 0 or 1 to `value`. Return whether the table has such an
+    operation.
 
     An operation is a list of words that follows its length.
     """
@@ -138,7 +139,7 @@ def test_forged_operation_is_rejected(name: str, campaign: Campaign, good: Path,
     assert code == 1 and "an operation is malformed or is outside of its memory" in message, message
 
 
-# MOST_SECONDS: a quadratic check took hours, while the linear check takes a second
+# MOST_SECONDS: a check in quadratic time took hours; the linear check takes a second.
 MAGIC, RANKS, MOST_SECONDS = 0x656C62617478676D, 1 << 16, 120
 
 
@@ -180,7 +181,7 @@ def test_launch_table_check_takes_linear_time(name: str, campaign: Campaign, goo
 
 
 def test_overlapping_members_are_rejected(campaign: Campaign, good: Path, tmp_path: Path) -> None:
-    """Otherwise n overlapping members could make the loader hash the file n times."""
+    """Otherwise a file with n overlapping members could make the loader hash the file n times."""
     content = bytearray(good.read_bytes())
     entries = [n for n in range(len(content)) if content[n : n + 4] == b"PK\x01\x02"]
     for offset in entries:
@@ -237,7 +238,7 @@ def test_module_without_launch_table_is_rejected(campaign: Campaign, tmp_path: P
 def test_native_command_adds_launch_table(
     campaign: Campaign, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """`meshgen native` is deterministic, and the module still runs in Python."""
+    """`meshgen native` is deterministic, and Python still runs the module."""
     path, again = tmp_path / "m.mgx", tmp_path / "again.mgx"
     PROGRAMS["mlp"](path)
     assert main(["native", str(path)]) == 0 and main(["native", str(path), "-o", str(again)]) == 0
@@ -263,7 +264,7 @@ def test_invalid_loader_options_are_rejected(
 
 
 def test_missing_driver_is_reported(campaign: Campaign, good: Path) -> None:
-    """The loader runs as on a machine without NVIDIA's libraries."""
+    """The loader runs as on a machine without libcuda and libnccl."""
     code, message = refused(campaign, good)
     assert code == 5 and "MG0602" in message
 
@@ -298,7 +299,7 @@ def test_mismatched_input_array_is_rejected(campaign: Campaign, good: Path, tmp_
         np.save(tmp_path / "x.npy", array)
         code, fault = campaign.run(good, ["--input", f"x={tmp_path / 'x.npy'}", *source.words[2:]], 80)
         assert code == 2 and fault == "", expected_message
-    assert campaign.run(good, source.words[:2], 80)[0] == 2  # without the required input w1
+    assert campaign.run(good, source.words[:2], 80)[0] == 2  # the required input w1 is missing
     assert campaign.run(good, source.words, 80) == (0, "")
 
 

@@ -1,4 +1,4 @@
-"""Modules run by the C loader on the emulated GPU behind libcuda and libnccl, bitwise equal to `--device emulate`."""
+"""Tests of modules that the C loader runs on the emulated GPU: bitwise equal to `--device emulate`."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def check(path: Path, outcome: loader.Outcome, args: dict[str, Array], arch: str
 def test_native_results_match_python_executor_bitwise(
     name: str, tmp_path: Path, program: Path, libraries: Path
 ) -> None:
-    """Of three steps, the first is issued launch by launch, and the others are CUDA graphs."""
+    """The loader issues the first of three steps launch by launch, and the others as CUDA graphs."""
     path = written_module(name, tmp_path)
     args = arguments(path)
     outcome = loader.run(program, libraries, path, args, arch="sm_80", options=["--steps", "3"])
@@ -65,7 +65,7 @@ def test_native_results_match_python_executor_bitwise(
 
 
 def test_kernel_with_tma_descriptors_gets_scratch_memory(tmp_path: Path, program: Path, libraries: Path) -> None:
-    """Each block writes its descriptors to scratch memory, and graph steps reuse it."""
+    """Thread blocks write TMA descriptors to scratch memory, which steps run as CUDA graphs reuse."""
     path = tmp_path / "m.mgx"
     options = {"args": ["bf16[128,1024]", "bf16[1024,64]"], "in_specs": {"x": mg.P(None, "a"), "w": mg.P("a")}}
     of(lambda x, w: x @ w, {"a": 2}, target="cuda:sm_90", **options)(path)
@@ -96,7 +96,7 @@ def test_kernel_launch_uses_grid_for_device_architecture(
 def test_one_process_per_rank_matches_python_executor(
     name: str, tmp_path: Path, program: Path, libraries: Path
 ) -> None:
-    """Each process writes its own shards, and the loader helper combines them."""
+    """A process writes only its own shards. The test helper combines them."""
     path = written_module(name, tmp_path)
     args = arguments(path)
     outcome = loader.run(program, libraries, path, args, arch="sm_80", ranks=range(load(path, runs=False).ranks))
@@ -104,7 +104,7 @@ def test_one_process_per_rank_matches_python_executor(
 
 
 def test_device_without_cubin_compiles_ptx(tmp_path: Path, program: Path, libraries: Path) -> None:
-    """The module only has code for sm_80."""
+    """The module only has code for sm_80, and the device is sm_90."""
     path = written_module("mlp", tmp_path)
     args = arguments(path)
     check(path, loader.run(program, libraries, path, args, arch="sm_90"), args, "sm_90")
@@ -129,7 +129,7 @@ def test_step_beyond_time_limit_is_ended(tmp_path: Path, program: Path, librarie
 
 
 def test_donated_argument_is_updated_in_place(tmp_path: Path, program: Path, libraries: Path) -> None:
-    """The result reuses the memory of the argument, so that each step continues from the previous one."""
+    """The result overwrites the argument, so each step continues from the previous one."""
     path = tmp_path / "m.mgx"
     of(lambda x: x + x, {"a": 2}, args=["f32[8,4]"], in_specs={"x": mg.P("a")}, donate=["x"])(path)
     write_native(path, path)

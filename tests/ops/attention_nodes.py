@@ -1,4 +1,4 @@
-"""Attention nodes with operands, and their reference result as einsum and softmax in f64."""
+"""Attention nodes with operands, and reference results computed with einsum and softmax in f64."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def first(builder: Builder, inputs: list[Value]) -> Value:
 
 
 def causal(builder: Builder, inputs: list[Value]) -> Value:
-    """Return the score if the row position is at or after the key position, else -inf."""
+    """Return the score if the key position is at most the row position, else -inf."""
     score, *_, row, key = inputs
     return builder.elementwise("select", builder.compare("GE", row, key), score, builder.splat(-np.inf, score.type))
 

@@ -1,4 +1,4 @@
-"""Tests of complex functions where the plain formula is inaccurate: near 0, at large magnitudes, near poles."""
+"""Tests of complex functions where the plain formula is inaccurate: near 0, at large magnitudes, and near poles."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ NEAR = np.array([1e-5 + 1e-6j, -1e-7j, 1e-9, -0.02 + 0.2j, 0.4 - 0.2j, 0, 3 - 4j
 
 
 def close(result: np.ndarray[Any, Any], expected: np.ndarray[Any, Any], parts: bool = False) -> None:
-    """Check that the real and the imaginary part are within 8 roundings, relative to the part itself if `parts`, else
-    to
-    the magnitude.
+    """Check that the real and imaginary parts are within 8 roundings of the expected ones.
+
+    The error is relative to the part itself if `parts`, else to the magnitude.
     """
     eps = 8 * float(np.finfo(result.dtype).eps)
     for side in ("real", "imag"):

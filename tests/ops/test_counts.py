@@ -1,4 +1,4 @@
-"""Tests of the integers that are known to be counts, from histograms and their running totals."""
+"""Tests of the analysis that bounds counts, which are integers of histograms and their running totals."""
 
 from __future__ import annotations
 
@@ -36,9 +36,7 @@ TOTAL = """"stablehlo.reduce_window"({x}, %c) <{{window_dimensions = array<i64: 
 
 
 def analyze_total(body: str, last: str, low: int = 7) -> tuple[int | None, bool]:
-    """Return the largest count of the value `last`, which `body` defines, and whether its running total is known to
-    ascend.
-    """
+    """Return the largest count of `last`, a value that `body` defines, and whether the running total of `last` ascends."""
     total = TOTAL.format(x=last, low=low, high=7 - low, add=ADD)
     module = parse_text(f"""func.func @main(%i: tensor<100x1xi32>, %g: tensor<8x1xi32>) -> tensor<8xi32> {{{body}
   %c = stablehlo.constant dense<0> : tensor<i32>

@@ -128,7 +128,7 @@ def test_erf_and_erf_inv_match_scipy() -> None:
     inverse = special.erfinv(y)
     finite = np.isfinite(inverse)
     result = run("erf_inv", y)
-    # near 1 the condition number of erf_inv multiplies the rounding of its argument
+    # near 1, erf_inv amplifies the rounding of its argument by the condition number
     slope = np.sqrt(np.pi) / 2 * np.exp(np.minimum(inverse**2, 40))
     bound = np.finfo(np.float64).eps * (8 * np.abs(inverse) + 8 * slope)
     assert (np.abs(result[finite] - inverse[finite]) <= bound[finite]).all()

@@ -22,7 +22,7 @@ def same(left: float, right: float) -> bool:
 @pytest.mark.parametrize("source", NARROW)
 @pytest.mark.parametrize("target", NARROW)
 def test_narrow_dtypes_convert_to_each_other(source: str, target: str) -> None:
-    """Values that both dtypes represent are kept. NaN becomes NaN, or 0 in an integer dtype."""
+    """A conversion keeps values that both dtypes represent. NaN becomes NaN, or 0 in an integer dtype."""
     shared_values = [
         n for n in (0.0, 1.0, 2.0) if all(float(np.float32(n).astype(DTYPES[t])) == n for t in (source, target))
     ]
@@ -54,7 +54,7 @@ def test_top_k_of_unsigned_floats() -> None:
 
 
 def test_reduce_precision_handles_subnormals() -> None:
-    """Subnormal numbers lose the same mantissa bits as others; with fewer exponent bits they become 0."""
+    """Subnormal numbers lose as many mantissa bits as normal ones. With fewer exponent bits, they become 0."""
     x = np.array([71362, 3], np.int32).view(np.float32)
     assert run("reduce_precision", x, exponent_bits=8, mantissa_bits=10).view(np.int32).tolist() == [9 << 13, 0]
     assert run("reduce_precision", x, exponent_bits=7, mantissa_bits=10).tolist() == [0, 0]
@@ -85,7 +85,7 @@ def test_bitcast_packs_narrow_elements_from_lowest_bits(
 ) -> None:
     jax = pytest.importorskip("jax")
     names = {"i2": "int2", "i4": "int4", "ui2": "uint2", "ui4": "uint4", "i8": "int8", "f16": "float16"}
-    if pattern is None:  # each element is split instead of packed
+    if pattern is None:  # the target is narrower: each element is split instead of packed
         x = np.arange(-3, 3).reshape(shape).astype(DTYPES[thin])
         result = TensorType((*shape, 2), wide)
     else:

@@ -38,7 +38,7 @@ def test_slice_reverse_concatenate_iota_broadcast_match_numpy() -> None:
 
 
 GATHERS = [
-    # operand shape, indices, attributes: take, clamped windows, index vector in the first dim, batching dims
+    # Operand shape, indices, attributes. Cases: take, clamped windows, index vector in the first dim, batching dims.
     ((10, 4), [[0], [99], [-3]], {"offset_dims": (1,), "collapsed": (0,), "batching": ((), ()), "index_map": (0,), "vector": 1, "sizes": (1, 4)}),
     ((5, 6), [[0, 0], [4, 5], [2, -7]], {"offset_dims": (0, 2), "collapsed": (), "batching": ((), ()), "index_map": (1, 0), "vector": 1, "sizes": (2, 3)}),
     ((5, 6), [[0, 1, 2], [3, 2, 1]], {"offset_dims": (1,), "collapsed": (0,), "batching": ((), ()), "index_map": (0, 1), "vector": 0, "sizes": (1, 6)}),

@@ -12,7 +12,8 @@ from tests.ops.one_op import BF16, compare_region, normal, run, scalar_region, s
 WINDOWS = [
     {"window": (2, 3), "strides": (1, 2), "pads": ((0, 1), (1, 1)), "base": (1, 1), "dilation": (1, 1)},
     {"window": (2, 2), "strides": (2, 1), "pads": ((0, 0), (2, 0)), "base": (2, 1), "dilation": (1, 3)},
-    {"window": (1, 6), "strides": (1, 1), "pads": ((0, 0), (5, 0)), "base": (1, 1), "dilation": (1, 1)},  # cumulative
+    # a cumulative sum
+    {"window": (1, 6), "strides": (1, 1), "pads": ((0, 0), (5, 0)), "base": (1, 1), "dilation": (1, 1)},
 ]
 
 

@@ -1,4 +1,4 @@
-"""Tests that the fallbacks of special functions agree with SciPy, at poles and limits too, without warnings."""
+"""Tests that the fallbacks of special functions agree with SciPy without warnings, also at poles and limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of fused multiply-add with one rounding, against exact fractions."""
+"""Tests of fused multiply-add with a single rounding, compared with exact fractions."""
 
 from __future__ import annotations
 

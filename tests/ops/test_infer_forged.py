@@ -1,4 +1,4 @@
-"""Tests of verification on nodes that only a forged file can contain: wrong regions, result counts and attributes."""
+"""Tests that the verifier refuses wrong regions, result counts and attributes, which only a forged file can contain."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ GATHER = {"offset_dims": (), "collapsed_slice_dims": (0,), "operand_batching_dim
 
 
 def region(inputs: list[str], outputs: list[str]) -> Graph:
-    """Return a region whose outputs are inputs of the same type, or undefined values."""
+    """Return a region whose outputs are inputs of the same type, or undefined values if no input has the type."""
     graph = Graph("region", [Value(t(kind)) for kind in inputs])
     graph.outputs = [next((v for v in graph.inputs if v.type == t(kind)), Value(t(kind))) for kind in outputs]
     return graph
@@ -124,6 +124,6 @@ def test_collective_outside_its_group_or_rows_is_refused(op: str, operands: list
 
 
 def test_fetch_rows_may_reach_past_the_tensor() -> None:
-    """Rows out of range are padding. The partitioner emits such fetches for a padded dim."""
+    """Rows out of range are padding. The partitioner emits such fetches for padded dims."""
     for attrs in (FETCH, {**FETCH, "base": -8, "limit": 0}, {**FETCH, "parts": (0, 4, -3, 4, 4, 8)}):
         assert verify_node(node("fetch_rows", ["f32[4]"], ["f32[4]"], **attrs), MESH) == []

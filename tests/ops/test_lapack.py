@@ -1,4 +1,4 @@
-"""Tests of LAPACK calls: unsupported shapes and options are refused, so that LAPACK itself prints no errors."""
+"""Tests of LAPACK calls. Unsupported shapes and options are refused before LAPACK itself prints an error."""
 
 from __future__ import annotations
 

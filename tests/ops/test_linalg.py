@@ -55,7 +55,7 @@ FOLDS: dict[str, Any] = {"sum": np.sum, "max": np.max, "min": np.min}
 
 
 def window(name: str, strides: Sequence[int] | None = None, dilations: Sequence[int] | None = None) -> Case:
-    """Return a convolution or pooling case with optional `strides` and `dilations` per spatial dim."""
+    """Return a test case of a convolution or pooling op with optional `strides` and `dilations` per spatial dim."""
     equation, image, kernel = LAYOUTS[name]
     count = sum(x in "dhw" for x in equation.split(",")[0])
     steps = [tuple(values or (1,) * count) for values in (strides, dilations)]
@@ -97,7 +97,8 @@ def test_window_op_with_strides_and_dilations_matches_numpy(
     window(name, strides, dilations).matches()
 
 
-# Expected traffic: a batch or channel split moves nothing; a spatial split exchanges edge rows, one message per side.
+# Expected traffic: sharding batch or channels moves nothing; sharding a spatial dim exchanges edge rows, one message
+# per side.
 SPLIT_WINDOWS = [
     ("conv_2d_nhwc_hwcf", "2", {"x": "[[0]]"}, {}),
     ("conv_2d_nhwc_hwcf", "2", {"w": "[[], [], [], [0]]"}, {}),
@@ -127,7 +128,7 @@ def test_sharded_window_op_moves_only_halo_rows(
 
 def contraction(name: str, equation: str, left: Sequence[int], right: Sequence[int], attributes: str = "",
             body: str = "ins(%x, %w : {x}, {w}) outs(%z : {z}) -> {z}") -> Case:  # fmt: skip
-    """Return a contraction case that accumulates into `z`."""
+    """Return a test case of a contraction that accumulates into `z`."""
     x, w = normal(*left), normal(*right, seed=1)
     z = normal(*np.einsum(equation, x, w).shape, seed=2)
     text = body.format(x=tensor(x), w=tensor(w), z=tensor(z))
@@ -136,7 +137,7 @@ def contraction(name: str, equation: str, left: Sequence[int], right: Sequence[i
 
 
 def maps(*words: str) -> str:
-    """Return the `indexing_maps` attribute of operands whose dims are named by letters."""
+    """Return an `indexing_maps` attribute; each word names the dims of one operand by letters."""
     loops = ", ".join(dict.fromkeys("".join([words[-1], *words])))
     return "indexing_maps = [" + ", ".join(f"affine_map<({loops}) -> ({', '.join(w)})>" for w in words) + "] "
 
@@ -247,7 +248,7 @@ def test_matmul_over_sharded_contraction_needs_one_all_reduce() -> None:
     "strides", ["dense<2> : tensor<1xi64>", "dense<2> : vector<1xi64>", "[2]", "array<i64: 2>", "2 : i64"]
 )
 def test_strides_are_read_in_every_list_syntax(strides: str) -> None:
-    """A scalar is refused instead of being ignored."""
+    """A scalar instead of a list is refused, not ignored."""
     text = f"""func.func @main(%x: tensor<1x4x1xf32>, %w: tensor<2x1x1xf32>) -> tensor<1x2x1xf32> {{
   %e = arith.constant dense<0.0> : tensor<1x2x1xf32>
   %r = linalg.conv_1d_nwc_wcf {{strides = {strides}}} ins(%x, %w : tensor<1x4x1xf32>, tensor<2x1x1xf32>) outs(%e : tensor<1x2x1xf32>) -> tensor<1x2x1xf32>

@@ -1,4 +1,4 @@
-"""Check that each file compares `node.op` only with the ops that it is about; other facts come from op records."""
+"""Check that each file compares `node.op` only with the ops declared for that file; other facts come from op records."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ ABOUT = {
 
 
 def _names(value: ast.AST, lists: dict[str, ast.expr]) -> set[str]:
-    """Return the op names in an expression, directly or through lists of the same file."""
+    """Return the op names in an expression, which may refer to `lists` of names defined in the same file."""
     names: set[str] = set()
     for node in ast.walk(value):
         if isinstance(node, ast.Constant) and node.value in NAMES:
@@ -151,7 +151,7 @@ def _is_op(side: ast.expr) -> bool:
 
 
 def compared(nodes: Nodes) -> set[str]:
-    """Return the op names that a file compares with an attribute `op`, also through its lists and by `match`."""
+    """Return the op names that a file compares with an attribute `op`, including names in its lists and in `match`."""
     lists: dict[str, ast.expr] = {}
     for node in nodes(ast.Assign):
         lists |= {target.id: node.value for target in node.targets if isinstance(target, ast.Name)}

@@ -1,4 +1,4 @@
-"""Tests of the precision in which matmuls multiply, by operand dtypes and by `precision`."""
+"""Tests of the precision of matmuls, which operand dtypes and the `precision` attribute determine."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_mixed_operands_multiply_in_f32_at_highest_precision() -> None:
 
 
 def test_precision_option_overrides_program() -> None:
-    """The option applies to f32 matmuls in regions and kernels too; other dtypes are unchanged."""
+    """The compiler option also applies to f32 matmuls in regions and kernels. Other dtypes are unchanged."""
     inner = matmul("f32", "f32", "f32", ("HIGHEST", "HIGHEST"))
     graph = Graph("main", inner.inputs)
     flag = Value(TensorType((), "i32"))

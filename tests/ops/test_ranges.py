@@ -1,4 +1,4 @@
-"""Tests of integer ranges, which follow from the computation and contain every possible value."""
+"""Tests of integer ranges: the analysis derives them from the computation, and they contain every possible value."""
 
 from __future__ import annotations
 

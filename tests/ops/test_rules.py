@@ -1,4 +1,4 @@
-"""Tests of sharding rules in factor notation: golden lines per op, and refused notation."""
+"""Tests of sharding rules in factor notation: the expected text for each op, and invalid notation."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_reshape_factors_multiply_to_both_shapes() -> None:
 
 
 def _regrouped(dims: list[int], rng: np.random.Generator) -> list[int]:
-    """Return sizes with the same product, by distributing the prime factors of `dims` over new dims."""
+    """Return dim sizes with the same product as `dims`, whose prime factors are distributed over new dims."""
     primes = [p for d in dims for p in _primes(d)]
     sizes = [1] * int(rng.integers(1, 4))
     for prime in primes:
@@ -121,7 +121,7 @@ def test_unknown_reduce_factor_is_refused() -> None:
     [("i8 i8 i8", [0, 1]), ("i8 i8 i32", []), ("i32 i8 i32", [0]), ("i32 i32 i8", [0, 1]), ("bf16 bf16 f32", [0, 1])],
 )
 def test_integer_dot_is_linear_if_accumulator_wraps_like_operand(dtypes: str, linear: list[int]) -> None:
-    """Partial i8 operands 100 + 100 wrap to -56, but the partial dots in i32 add up without wrapping."""
+    """Partial i8 operands 100 + 100 wrap to -56, but partial i32 results of dots of them add up without wrapping."""
     dot = node("dot_general", [(2, 3, 4), (2, 4, 5)], (2, 3, 5), **DOT)
     for value, dtype in zip([*dot.operands, dot.result], dtypes.split(), strict=True):
         value.type = TensorType(value.type.shape, dtype)
@@ -142,7 +142,7 @@ def test_op_without_rule_is_named_in_the_error() -> None:
 
 @pytest.mark.parametrize(("first", "size"), [(8191, Dim.named("n", 8191)), (Dim.named("m", 8193), 8193)])
 def test_caches_distinguish_symbolic_sizes_from_equal_integers(first: int, size: int) -> None:
-    """Rules and plans are cached by sizes, and a symbolic size compares equal to its number."""
+    """Rules and plans are cached by size. A symbolic size compares equal to an integer of the same value."""
     for rows in (first, size):
         kind = TensorType((rows, 4), "f32")
         sharding_rule = rule_of(Node("tanh", [Value(kind)], [Value(kind)], {}))

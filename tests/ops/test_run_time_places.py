@@ -1,4 +1,4 @@
-"""Tests of roots, sources and destinations that are known only at run time, for all devices and dtypes."""
+"""Tests of collectives whose root, source or destination is known only at run time, for all devices and dtypes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ GRID = (2, 3)
 
 
 def run(operation: str, operand: Tensors, coordinates: Sequence[int], kind: str, result: str) -> Tensors:
-    """Run an operation on `%x` over axis 1; `coordinates` has the run-time coordinates `%k` and `%m`."""
+    """Run `operation` on `%x` over axis 1. `coordinates` are the values of `%k` and `%m`, which are known only at run
+    time.
+    """
     text = f"""shard.grid @g(shape = 2x3)
 func.func @f(%x: {kind}, %k: index, %m: index) -> {result} {{
   {operation}

@@ -1,4 +1,4 @@
-"""Fuzz tests: the verifier refuses each random node, or the node evaluates to results of its declared types."""
+"""Fuzz tests: if the verifier accepts a random node, evaluating the node must give results of the declared types."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MESH = make_mesh({"a": 2, "x": 3})
 MANIFEST = {"mesh": {"axes": [{"name": axis.name, "size": axis.size} for axis in MESH.axes]}}
 EVALUATOR = Evaluator(rank_handlers(MESH, 1))
 MOST = 1 << 24  # bytes of the largest body that is evaluated; chosen: keeps the test fast
-ENDING = [op for op in OPS if op != "while"]  # a random loop seldom terminates
+TERMINATING_OPS = [op for op in OPS if op != "while"]  # a random loop seldom terminates
 
 
 def random_node(rng: random.Random, op: str) -> Node:
@@ -53,11 +53,11 @@ def random_node(rng: random.Random, op: str) -> Node:
 
 @functools.cache
 def sound() -> dict[str, list[Node]]:
-    """Return nodes of random programs, by op, that have attributes and capture no values."""
+    """Return nodes of random programs, grouped by op. All have attributes and capture no values."""
     table: dict[str, list[Node]] = {}
     for seed in range(150):
         for node in all_nodes(random_program(seed, WIDE if seed % 2 else USUAL).graph):
-            if node.op in ENDING and node.attrs and not captured(node):
+            if node.op in TERMINATING_OPS and node.attrs and not captured(node):
                 table.setdefault(node.op, []).append(node)
     return table
 
@@ -93,7 +93,10 @@ def array(kind: TensorType, rng: np.random.Generator) -> np.ndarray[Any, Any]:
 
 
 def evaluation_fault(node: Node, seed: int) -> str:
-    """Return the fault in the results of an accepted node, or "" if there is none. "refused" and "big" are no faults."""
+    """Return the fault in the results of an accepted node, or "" if they are right.
+
+    "refused" (by the evaluator) and "big" (not evaluated) are no faults.
+    """
     if any(None in value.type.shape for value in node.results) or verify_node(node, MESH):
         return "refused"
     graph = Graph("one", node.operands, [node], node.results)
@@ -109,7 +112,12 @@ def evaluation_fault(node: Node, seed: int) -> str:
 def count_outcomes(
     make: Callable[[random.Random, str], Node], ops: Sequence[str], first: int, count: int, seconds: float = 0
 ) -> tuple[Counter[str], list[str]]:
-    """Return the number of nodes per outcome, and the faults with their seeds."""
+    """Return the number of nodes per outcome, and the faults with their seeds.
+
+    `make` creates one random node for each of `count` seeds from `first` on. If `seconds` is positive, it limits the
+    time
+    per node.
+    """
     table: Counter[str] = Counter()
     faults: list[str] = []
     for seed in range(first, first + count):
@@ -133,7 +141,7 @@ def count_outcomes(
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_random_nodes_accepted_by_verifier_evaluate() -> None:
     assert set(OPS) >= with_meaning()
-    table, faults = count_outcomes(random_node, ENDING, 0, 4000)
+    table, faults = count_outcomes(random_node, TERMINATING_OPS, 0, 4000)
     assert faults == []
     assert table["taken"] > 400
 
@@ -149,8 +157,8 @@ def _too_long(*_: Any) -> None:
     raise TimeoutError("more than 5 s")
 
 
-if __name__ == "__main__":  # arguments: FIRST COUNT
+if __name__ == "__main__":  # command-line arguments: FIRST COUNT
     signal.signal(signal.SIGALRM, _too_long)
     warnings.simplefilter("ignore")
-    for make, ops in ((random_node, ENDING), (tweaked, sorted(sound()))):
+    for make, ops in ((random_node, TERMINATING_OPS), (tweaked, sorted(sound()))):
         sys.stdout.write("\n".join(map(str, count_outcomes(make, ops, int(sys.argv[1]), int(sys.argv[2]), 5.0))) + "\n")

@@ -1,4 +1,4 @@
-"""Tests of error bounds: they hold for other summation orders and for f64, stay small, and detect mistakes."""
+"""Tests of error bounds: they cover other summation orders and f64 results, stay small, and expose mistakes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def normal(*shape: int, seed: int = 0, dtype: Any = np.float32) -> np.ndarray[An
 
 
 def chain(depth: int, size: int, dtype: str, op: str = "tanh") -> Graph:
-    """Return a graph that applies x = op(x @ w) `depth` times."""
+    """Return a graph that repeats x = op(x @ w) `depth` times."""
     kind = TensorType((size, size), dtype)
     graph = Graph("chain", [Value(kind), Value(kind)])
     x, w = graph.inputs
@@ -32,7 +32,9 @@ def chain(depth: int, size: int, dtype: str, op: str = "tanh") -> Graph:
 
 
 def by_blocks(depth: int, x: np.ndarray[Any, Any], w: np.ndarray[Any, Any], parts: int) -> np.ndarray[Any, Any]:
-    """Compute the chain with each contraction split into `parts` blocks, rounded and added in reverse order."""
+    """Compute the graph of `chain` with each contraction split into `parts` blocks, which are rounded and added in
+    reverse.
+    """
     for _ in range(depth):
         cuts = np.array_split(np.arange(len(w)), parts)
         block_results = [(x[:, c].astype(np.float32) @ w[c].astype(np.float32)).astype(x.dtype) for c in cuts]
@@ -58,7 +60,7 @@ def test_error_bound_covers_other_summation_orders(dtype: str, depth: int, parts
 def test_error_bound_stays_small_in_deep_programs() -> None:
     x, w = normal(40, 40), normal(40, 40, seed=1) / 6
     (bound,) = error_bound(chain(12, 40, "f32"), [x, w.astype(np.float32)])
-    assert bound.max() < 2e-3  # the values are at most 1
+    assert bound.max() < 2e-3  # all values have magnitude at most 1
 
 
 def test_error_bound_detects_missing_term() -> None:
@@ -171,7 +173,7 @@ def test_product_reduction_bound_covers_overflow() -> None:
     with np.errstate(all="ignore"):
         assert np.isnan(np.prod(np.sort(large)[::-1], dtype=np.float32))
     assert error_bound(product_reduction(43), [large])[0] == np.inf
-    assert error_bound(product_reduction(4), [large[:4]])[0] == 0  # small integers: exact in any order
+    assert error_bound(product_reduction(4), [large[:4]])[0] == 0  # products of small integers are exact in any order
 
 
 def test_product_reduction_bound_covers_underflow() -> None:
@@ -183,7 +185,7 @@ def test_product_reduction_bound_covers_underflow() -> None:
 
 
 def test_scalar_update_has_bound_of_the_update() -> None:
-    """The errors of a scalar may be NumPy scalars, which do not support assignment."""
+    """Errors of scalars may be NumPy scalars, which do not support assignment to elements."""
     scalar = TensorType((), "f32")
     graph = Graph("update", [Value(scalar), Value(scalar)])
     left, right = (graph.add("tanh", [value], [scalar]).result for value in graph.inputs)
@@ -211,7 +213,7 @@ def test_cholesky_bound_holds_before_a_failed_pivot() -> None:
 
 
 def test_irfft_bound_counts_inner_frequencies_twice() -> None:
-    """Each inner frequency also represents its conjugate, so its error reaches the result with weight 2/n."""
+    """An inner frequency also represents its conjugate, so an error in it reaches the result with weight 2/n."""
     n = 16
     narrow, wide = TensorType((n // 2 + 1,), "bf16"), TensorType((n // 2 + 1,), "f32")
     graph = Graph("inverse", [Value(narrow), Value(narrow), Value(wide)])
@@ -224,6 +226,6 @@ def test_irfft_bound_counts_inner_frequencies_twice() -> None:
     (value,), (bound,) = (run(graph, [x, y, np.zeros(n // 2 + 1, np.float32)]) for run in (evaluate, error_bound))
     spacing = float(
         ml_dtypes.finfo(ml_dtypes.bfloat16).eps
-    )  # two valid results differ by at most one spacing: each is off by at most half of it
+    )  # two valid results differ by at most one spacing, since each has an error of at most half a spacing
     moved = np.fft.irfft(x.astype(np.float64) * (1 + 0.9 * spacing), n)
     assert (np.abs(moved - value) <= bound).all() and bound.max() < 3 * spacing / n

@@ -1,4 +1,4 @@
-"""Tests of error bounds of reduction regions: they hold for every order, stay small, and are 0 without rounding."""
+"""Tests of error bounds of reduction regions: they cover every order, stay small, and are 0 if nothing is rounded."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def reduced(body: str, init: float, count: int) -> Graph:
 
 
 def one_by_one(graph: Graph, x: Array, init: float) -> Array:
-    """Fold the columns of `x` in order with the reduction region, rounding each step."""
+    """Reduce the columns of `x` in order with the reduction region, rounding after each step."""
     (region,) = next(node for node in graph.nodes if node.op == "reduce_region").regions
     total = np.full(len(x), init, np.float32)
     for column in x.T:

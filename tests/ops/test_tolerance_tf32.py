@@ -1,4 +1,4 @@
-"""Tests of error bounds of f32 matmuls on tensor cores: they cover tf32 and tf32x3 results, and nothing less precise."""
+"""Tests of error bounds of f32 matmuls on tensor cores: they cover tf32 and tf32x3 results, and no lower precision."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def matmul(multiplied: str, size: int = 64) -> Graph:
 
 
 def cut(x: Array) -> Array:
-    """Truncate f32 to tf32, as matrix units do with their operands."""
+    """Truncate f32 values to tf32, as tensor cores truncate their operands."""
     return (x.view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32)
 
 
@@ -39,7 +39,7 @@ def nearest(x: Array) -> Array:
 
 
 def multiply_tf32x3(a: Array, b: Array) -> Array:
-    """Multiply with three tf32 matmuls: the product of both low parts is left out."""
+    """Multiply with three tf32 matmuls, which cover all products of high and low parts except low times low."""
     (p, q), (r, s) = ((nearest(x), cut(x - nearest(x))) for x in (a, b))
     wide = [x.astype(np.float64) for x in (p, q, r, s)]
     return (wide[0] @ wide[2] + wide[0] @ wide[3] + wide[1] @ wide[2]).astype(np.float32)
@@ -78,7 +78,7 @@ def test_tf32_bound_covers_subnormal_and_large_numbers() -> None:
 
 
 def test_tf32_bound_adds_no_rounding_for_exact_operands() -> None:
-    """Operands that tf32 represents, such as bf16 values and small integers, are not rounded; only the sum is."""
+    """Operands that tf32 represents, such as bf16 values and small integers, are not rounded; only the accumulator is."""
     a, b = (normal(64, 64, seed=seed).astype(ml_dtypes.bfloat16).astype(np.float32) for seed in (0, 1))
     graph = matmul("tf32")
     np.testing.assert_array_equal(error_bound(graph, [a, b], tf32=True)[0], error_bound(graph, [a, b])[0])
@@ -87,7 +87,8 @@ def test_tf32_bound_adds_no_rounding_for_exact_operands() -> None:
     assert np.median(one_rounded) < 0.75 * np.median(both_rounded)
     integers = [np.rint(x * 9) for x in (a, b)]
     assert not error_bound(graph, integers, tf32=True)[0].any()
-    assert error_bound(graph, [integers[0] + np.float32(4096), integers[1]], tf32=True)[0].all()  # more than 11 bits
+    # 4096 plus a small integer needs more than 11 bits
+    assert error_bound(graph, [integers[0] + np.float32(4096), integers[1]], tf32=True)[0].all()
 
 
 def test_cpu_bound_does_not_cover_tf32() -> None:
@@ -98,8 +99,8 @@ def test_cpu_bound_does_not_cover_tf32() -> None:
 
 @pytest.mark.parametrize("size", [1, 64, 512])
 def test_tf32x3_bound_counts_three_sums_and_the_dropped_product(size: int) -> None:
-    """Each operand is off by one unit, the product of the low parts is dropped, and each of three matmuls rounds its
-    sum.
+    """Each operand has an error of one unit. tf32x3 omits low times low, and each of its three matmuls rounds its
+    accumulator.
     """
     a, b = normal(size, size), normal(size, size, seed=1)
     node = matmul("tf32x3", size).nodes[0]

@@ -1,8 +1,6 @@
 """Random mutations of the programs in modules: changed attributes, operands, types and regions, and new operations.
 
-The generated changes are plausible enough that the verifier often accepts them. An accepted program must be executable
-on any
-numbers.
+Mutants are plausible enough that the verifier often accepts them. An accepted program must run on any numbers.
 """
 
 from __future__ import annotations
@@ -44,13 +42,13 @@ def takes(op: str, count: int) -> bool:
 
 
 def operands_of(op: str, rng: random.Random) -> int:
-    """Return a random operand count that `op` accepts."""
+    """Return a random number of operands that `op` accepts."""
     arity = RECORDS[op].operands
     return arity.count + rng.choice([0, 0, 1, 2]) if isinstance(arity, AtLeast) else arity
 
 
 class Forger:
-    """Mutates the program of one manifest."""
+    """Mutates the program that a manifest contains."""
 
     def __init__(self, manifest: dict[str, Any], rng: random.Random) -> None:
         self.manifest, self.rng = manifest, rng
@@ -63,7 +61,7 @@ class Forger:
         items = [item for item in self.items(self.manifest) if item["op"] != "kernel"]
         for _ in range(self.rng.choice([1, 1, 2, 4])):
             if items and (not bodies or self.rng.random() < 0.35):
-                with contextlib.suppress(ModuleError):  # an earlier change may have made the launch unreadable
+                with contextlib.suppress(ModuleError):  # an earlier change may have made the launch invalid
                     self.change_launch(self.rng.choice(items))
             elif bodies:
                 kernel = self.rng.choice(bodies)
@@ -102,7 +100,7 @@ class Forger:
         draw(graph, outer)
 
     def grow(self, graph: Graph, outer: list[Value]) -> None:
-        """Insert a new operation, and let its results replace uses of values of the same type."""
+        """Insert a new operation, and let its results replace some later uses of values of the same type."""
         index = self.rng.randrange(len(graph.nodes) + 1)
         visible = [*outer, *graph.inputs, *(v for node in graph.nodes[:index] for v in node.results)]
         op = self.rng.choice(OPS)
@@ -200,7 +198,7 @@ class Forger:
     # Attributes, types and regions of operations
 
     def regions(self, op: str, kinds: list[TensorType], graph: Graph) -> tuple[Graph, ...]:
-        """Return regions whose signatures fit a new operation `op` on operands of types `kinds`."""
+        """Return regions whose signatures suit a new operation `op` on operands of types `kinds`."""
         scalars = [TensorType((), kind.dtype) for kind in kinds]
         half = scalars[: len(scalars) // 2]
         signatures: dict[str, list[tuple[list[TensorType], list[TensorType]]]] = {
@@ -303,7 +301,7 @@ class Forger:
         return TensorType(tuple(change), kind.dtype)
 
     def tweak(self, attrs: dict[str, Any]) -> None:
-        """Replace the value of one attribute by another one of the same type."""
+        """Replace the value of a random attribute with another value of the same type."""
         name = self.rng.choice(list(attrs))
         value = attrs[name]
         if isinstance(value, bool):

@@ -1,14 +1,11 @@
-"""Run four ranks on two hosts and let one fail at collectives throughout a step; all others must end in time and report
+"""Run four ranks on two hosts and let one of them fail at a collective of a step. The others must end in time and say
 why.
 
     sudo python -m tests.runtime.faults_campaign --count 50 --fault kill,stop,link
 
 The hosts are two network namespaces with a link between them. A fault kills a rank (SIGKILL), stops it (SIGSTOP), or
-takes the
-link down. Then every other rank (after a link fault, every rank) must end with exit code 4 and MG0609, and must name
-the
-collective and the ranks that it waits for. It must end within the time-out plus MORE_SECONDS for the exit of the
-process.
+takes the link down. Then every other rank (after a link fault, every rank) must end with exit code 4 and MG0609. Its
+message must name the collective and the ranks for which it waits. It must end within the time-out plus MORE_SECONDS.
 """
 
 from __future__ import annotations
@@ -26,8 +23,9 @@ import meshgen as mg
 from tests.runtime.launchers import MESHGEN, Ended, ended, started
 from tests.runtime.two_hosts import RANKS, Hosts, two_hosts
 
-# Seconds. The time-out of a rank, and the extra time in which its process may exit and the last waiting rank may
-# notice; chosen: generous.
+# Seconds. A rank waits TIME_OUT for its peers. MORE_SECONDS is the additional time until the last rank notices the
+# fault
+# and its process exits; chosen: generous.
 TIME_OUT, MORE_SECONDS = 2.0, 8.0
 PROGRAM = """sdy.mesh @mesh = <["x"=2, "y"=2]>
 func.func @main(%a: tensor<16x16xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {"y"}]>}, %w: tensor<16x16xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"y"}, {"x"}]>}) -> (tensor<16x16xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {"y"}]>}) {
@@ -42,15 +40,16 @@ func.func @main(%a: tensor<16x16xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"
   return %7 : tensor<16x16xf32>
 }
 """
-# A rank without further collectives is in `the gathering of results`, or, if it has the results, at the end of the
-# program.
+# The third group is the collective. A rank that has finished its collectives is in `the gathering of results`, or, if
+# it
+# has the results, at the end of the program.
 SAID = re.compile(
     r"error MG0609: rank \d+ (?:waits for ranks? [\d, ]+|is) in (the gathering of results|the end of the program|\w+ over [xy, ]+ \(program\.mlir:\d+\))"
 )
 
 
 def modules(folder: Path) -> dict[str, Path]:
-    """Compile the program for each device kind and return the module paths by device."""
+    """Compile the program for both devices and return the module paths by device."""
     (folder / "program.mlir").write_text(PROGRAM)
     paths: dict[str, Path] = {}
     for device, target in (("reference", "cpu"), ("emulate", "cuda:sm_80")):
@@ -68,7 +67,9 @@ def victim_words(fault: str, when: int, module: Path, device: str, time_out: flo
 
 
 def messages(fault: str, module: Path, device: str, time_out: float) -> list[int]:
-    """Count the messages that each rank sends in a step; for a link fault, only those to the other host."""
+    """Return the number of messages that each rank sends in a step. For a link fault, counts only messages to the other
+    host.
+    """
     victims = {rank: victim_words(fault, 0, module, device, time_out) for rank in range(RANKS)}
     outcomes = ended(started(RANKS, own=victims), 120)
     return [int(process.err.rpartition("messages: ")[2]) for process in outcomes]
@@ -84,8 +85,9 @@ def trial(
     folder: Path,
     time_out: float = TIME_OUT,
 ) -> tuple[list[Ended], float]:
-    """Run one trial and return how all ranks except the victim end, and the seconds from the fault to the end of the
-    last of them.
+    """Run one trial. Return how each rank except the victim ends, and the seconds until the last of them has ended.
+
+    The time starts at the fault. After a link fault, the result includes all ranks.
     """
     sign_file = folder / "sign"
     sign_file.unlink(missing_ok=True)
@@ -114,7 +116,7 @@ def trial(
 
 
 def happened(fault: str, victim: subprocess.Popen[str], sign: Path) -> float:
-    """Wait for the fault and return its time as a reading of `time.monotonic`.
+    """Wait for the fault, and return the time at which it happened, as given by `time.monotonic`.
 
     Raises:
         TimeoutError: the fault does not happen within a minute.
@@ -134,11 +136,11 @@ def happened(fault: str, victim: subprocess.Popen[str], sign: Path) -> float:
 
 
 def faults_of(outcomes: Sequence[Ended]) -> list[str]:
-    """Return descriptions of the ranks that end wrongly, which is an empty list if all are right."""
+    """Return a description of each rank that ends wrongly. The list is empty if all end correctly."""
     matches = [SAID.search(outcome.err) for outcome in outcomes]
     wrong = [outcome for outcome, match in zip(outcomes, matches, strict=True) if outcome.code != 4 or not match]
     if not wrong and not any(match and " over " in match[1] for match in matches):
-        wrong = list(outcomes)  # no rank names the collective
+        wrong = list(outcomes)  # no rank names a collective
     return [f"exit code {outcome.code}: {outcome.err[-500:]}" for outcome in wrong]
 
 

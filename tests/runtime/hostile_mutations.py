@@ -1,4 +1,6 @@
-"""Module mutations that an attacker would choose: huge counts, deep nesting, overlapping buffers and extreme numbers."""
+"""Mutations that an attacker would choose for a module: huge counts, deep nesting, overlapping buffers, extreme
+numbers.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ EXTREME_NUMBERS = (0.0, 5e-324, 1e30, 1e31, 1e300, 1e308, 2**53, 2**61, 2**62)
 
 
 def _plans(plan: Json) -> list[Json]:
-    """Return a plan and, recursively, the plans of its regions."""
+    """Return a plan and, recursively, the plans of the regions in it."""
     return [
         plan,
         *(inner for item in plan["schedule"] for region in item.get("regions", ()) for inner in _plans(region)),
@@ -25,7 +27,9 @@ def _kernel(manifest: Json, rng: random.Random) -> Json:
 
 
 def huge_arena(manifest: Json, rng: random.Random, size: int) -> None:
-    """Enlarge a buffer, preferably the scratch of a region, beyond the memory of any machine, and the arena with it."""
+    """Make a buffer larger than the memory of any machine, preferably the scratch of a collective, and extend the
+    arena.
+    """
     plan = rng.choice(_plans(manifest))
     count = 1 << rng.choice([31, 40, 50, 52, 53, 54, 61])
     buffer = rng.choice([item["scratch"] for item in plan["schedule"] if item.get("scratch") is not None] or [None])
@@ -37,7 +41,7 @@ def huge_arena(manifest: Json, rng: random.Random, size: int) -> None:
 
 
 def overlapping_views(manifest: Json, rng: random.Random, size: int) -> None:
-    """Make buffers view each other, or overlap others."""
+    """Make buffers views of each other, or move them onto other buffers."""
     buffers = rng.choice(_plans(manifest))["buffers"]
     for _ in range(rng.randrange(1, 4)):
         one, other = rng.randrange(len(buffers)), rng.randrange(len(buffers))
@@ -51,7 +55,7 @@ def overlapping_views(manifest: Json, rng: random.Random, size: int) -> None:
 
 
 def many_buffers(manifest: Json, rng: random.Random, size: int) -> None:
-    """Add buffers that nothing uses, or that all view the same storage."""
+    """Add `size` buffers that nothing uses, or that all view one storage."""
     plan = rng.choice(_plans(manifest))
     buffer = copy.deepcopy(rng.choice(plan["buffers"]))
     has_own_storage, first = rng.random() < 0.5, len(plan["buffers"])
@@ -60,14 +64,14 @@ def many_buffers(manifest: Json, rng: random.Random, size: int) -> None:
 
 
 def long_body(manifest: Json, rng: random.Random, size: int) -> None:
-    """Append a long chain of operations to a kernel body, each on the result of its predecessor."""
+    """Append a chain of `size` operations to a kernel body. Each operation reads the result of the previous one."""
     body = _kernel(manifest, rng)["body"] if manifest["kernels"] else {"outputs": []}
     if not body["outputs"]:
         return
     nodes, count, region_values = body["nodes"], len(body["inputs"]), 0
     for node in nodes:
         if node.get("regions"):
-            return  # values of regions share the numbering of the body
+            return  # values in regions are numbered together with those of the body
         count += len(node["results"])
     last = body["outputs"][0]
     kinds = [value["type"] for value in (*body["inputs"], *(v for n in nodes for v in n["results"]))]
@@ -83,14 +87,14 @@ def long_body(manifest: Json, rng: random.Random, size: int) -> None:
 
 
 def many_launches(manifest: Json, rng: random.Random, size: int) -> None:
-    """Append many copies of random items."""
+    """Append many copies of random items to the schedule."""
     plan = rng.choice(_plans(manifest))
     if plan["schedule"]:
         plan["schedule"] += [copy.deepcopy(rng.choice(plan["schedule"])) for _ in range(size)]
 
 
 def many_waits(manifest: Json, rng: random.Random, size: int) -> None:
-    """Add waits for many events, recorded or not."""
+    """Add waits for many events to an item. Some of the events are never recorded."""
     plan = rng.choice(_plans(manifest))
     for item in plan["schedule"]:
         item["waits"] = [rng.choice([0, 1, rng.randrange(1 << 40)]) for _ in range(size)]
@@ -113,7 +117,7 @@ def many_operands(manifest: Json, rng: random.Random, size: int) -> None:
 
 
 def regions_in_regions(manifest: Json, rng: random.Random, size: int) -> None:
-    """Nest a region item inside its own region many times, in part as loops with huge trip counts."""
+    """Nest a control-flow item inside its own region many times, partly as loops with huge trip counts."""
     plans = [p for p in _plans(manifest) for i in p["schedule"] if i.get("regions")]
     if not plans:
         return
@@ -131,7 +135,7 @@ def regions_in_regions(manifest: Json, rng: random.Random, size: int) -> None:
 
 
 def extreme_times(manifest: Json, rng: random.Random, size: int) -> None:
-    """Set times, byte counts and operation counts to values whose sums overflow."""
+    """Set times, byte counts and operation counts to values that overflow when added."""
     for plan in _plans(manifest):
         for item in plan["schedule"]:
             for name in ("seconds", "start"):
@@ -148,7 +152,7 @@ def extreme_times(manifest: Json, rng: random.Random, size: int) -> None:
 
 
 def many_axes(manifest: Json, rng: random.Random, size: int) -> None:
-    """Add many mesh axes of size 1, or fewer large ones."""
+    """Add many mesh axes of size 1, or a few large ones."""
     axes = manifest["mesh"]["axes"]
     count = min(size, rng.choice([19, 40, 1023, 1025]))
     length = rng.choice([1, 1, 1, 2, 1 << 16])
@@ -156,7 +160,7 @@ def many_axes(manifest: Json, rng: random.Random, size: int) -> None:
 
 
 def many_inputs(manifest: Json, rng: random.Random, size: int) -> None:
-    """Add inputs that nothing reads."""
+    """Add inputs that no item reads."""
     if not manifest["inputs"]:
         return
     original = manifest["inputs"][0]
@@ -168,7 +172,7 @@ def many_inputs(manifest: Json, rng: random.Random, size: int) -> None:
 
 
 def high_ranks(manifest: Json, rng: random.Random, size: int) -> None:
-    """Prepend dims of size 1 to all tensors without changing the attributes."""
+    """Prepend dims of size 1 to all tensor types without adapting the attributes."""
     leading_dims = [1] * rng.choice([1, 28, 31, 32, 40, 58, 60, 61, 64])
 
     def grow(value: Json) -> None:
@@ -198,6 +202,6 @@ CHANGES: tuple[Change, ...] = (
 
 
 def be_hostile(manifest: Json, rng: random.Random) -> None:
-    """Apply one or two random changes. Sizes are mostly small, because a large change takes seconds."""
+    """Apply one or two random changes of this file. Sizes are mostly small, because a large change takes seconds."""
     for _ in range(rng.choice([1, 1, 2])):
         rng.choice(CHANGES)(manifest, rng, rng.choice([1, 3, 20, 300, 3000]))

@@ -1,10 +1,9 @@
-"""The programs whose saved modules are in tests/data/modules, one for each kind of module format.
+"""The programs of the saved modules in tests/data/modules, one for each kind of module format.
 
     python -m tests.runtime.kept_modules        writes modules of the current formats into tests/data/modules
 
-The file of format N is `N.mgx`. A format change adds four files. Those of the previous format stay, because meshgen
-still
-reads them; older ones are deleted. All values are small integers, so that results are exact.
+The file of format N is `N.mgx`. A format change adds four files. Files of the previous format stay, because meshgen
+still reads them; older ones are deleted. All values are small integers, so that results are exact.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ STATE = {"m": "f32[4,4]", "w": "f32[4,4]"}
 
 
 def executables() -> dict[str, Any]:
-    """Compile one program of each kind of module: of one mesh, of several, with open sizes, with several entry functions."""
+    """Compile one program for each kind of module: one mesh, several meshes, open sizes, and several entry functions."""
     return {
         "mesh": mg.compile(train, {"a": 2}, args=[STATE, "f32[4,4]"], in_specs={"*": mg.P("a")}, donate={"state": 1},
                            target="cuda:sm_80"),

@@ -1,6 +1,4 @@
-"""Start the processes of a program, one for each rank, with mpiexec or individually with the variables that torchrun
-sets.
-"""
+"""Start a process for each rank of a program, with mpiexec or one by one with the variables that torchrun sets."""
 
 from __future__ import annotations
 
@@ -23,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 MPIEXEC = Path(sys.executable).parent / "mpiexec"
 MESHGEN = (sys.executable, "-m", "meshgen")
 PATIENCE = (
-    300  # seconds until a process counts as hung; chosen: a busy machine can be ten times slower than an idle one
+    300  # seconds after which a process counts as hung; chosen: a busy machine can be ten times slower than an idle one
 )
 
 needs_mpi = pytest.mark.skipif(
@@ -34,9 +32,9 @@ needs_mpi = pytest.mark.skipif(
 def by_mpiexec(
     ranks: int, *words: str, options: Sequence[str] = (), limit: float = PATIENCE
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command on `ranks` processes under mpiexec, with the launcher's own MPI library.
+    """Run a command on `ranks` processes under mpiexec, with the MPI library that belongs to mpiexec.
 
-    The launcher may be a link into another environment, so its library is looked up next to the resolved path.
+    mpiexec may be a link into another environment, so the library is looked up next to the resolved path.
     """
     launcher = MPIEXEC.resolve()
     library = sorted((launcher.parents[1] / "lib").glob("libmpi.so.*"))
@@ -47,20 +45,20 @@ def by_mpiexec(
 
 @dataclass(frozen=True)
 class Ended:
-    """The exit code and output of a process that has ended."""
+    """The exit code and the output of an ended process."""
 
     code: int
     out: str
     err: str
 
 
-# Ports below the kernel's ephemeral range (/proc/sys/net/ipv4/ip_local_port_range starts at 32768). In that range, an
-# outgoing connection could take a port between its choice and its use.
+# Ports below the kernel's ephemeral range, which starts at 32768 (/proc/sys/net/ipv4/ip_local_port_range). An outgoing
+# connection could take a port in that range between its choice and its use.
 PORTS = range(20000, 32000)
 
 
 def free_port() -> int:
-    """Return a port on which nothing listens; another test process could still draw the same one."""
+    """Return a port on which nothing listens. In rare cases, another test process chooses the same one."""
     while True:
         port = random.SystemRandom().choice(PORTS)
         with suppress(OSError), socket.create_server(("127.0.0.1", port)):
@@ -80,7 +78,7 @@ def started(
     Args:
         own: commands of the ranks that do not run `words`.
         variables: additional environment variables.
-        prefix: commands before the command of a rank, such as `ip netns exec one`.
+        prefix: words before the command of a rank, such as `ip netns exec one`.
     """
     port = str(free_port())
     processes: list[subprocess.Popen[str]] = []
@@ -102,8 +100,8 @@ def started(
 
 @contextmanager
 def _interruptible() -> Generator[None]:
-    """Let child processes started here receive SIGINT, which background processes of a shell ignore and their children
-    inherit.
+    """Let child processes receive SIGINT. A shell starts background processes with SIGINT ignored, and children inherit
+    this.
     """
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
@@ -113,11 +111,11 @@ def _interruptible() -> Generator[None]:
 
 
 def ended(processes: Sequence[subprocess.Popen[str]], limit: float = PATIENCE) -> list[Ended]:
-    """Wait for all processes and return how each ends.
+    """Wait for all processes and return their exit codes and outputs.
 
     Raises:
         TimeoutError: a process does not end within `limit` seconds. All are killed, and the message contains their
-        output.
+            output.
     """
     outcomes, late = list[Ended](), 0
     end = time.monotonic() + limit
@@ -135,5 +133,5 @@ def ended(processes: Sequence[subprocess.Popen[str]], limit: float = PATIENCE) -
 
 
 def by_variables(ranks: int, *words: str, limit: float = PATIENCE) -> list[Ended]:
-    """Run `words` as `ranks` processes started individually, and return how they end."""
+    """Start `words` once per rank, without a launcher, and return the exit codes and outputs."""
     return ended(started(ranks, *words), limit)

@@ -1,4 +1,4 @@
-"""Save and load modules in tests."""
+"""Helpers that save and load modules in tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small modules of many kinds, each written to a file, as originals for mutations."""
+"""Small modules of many kinds, written to files, which the mutation campaigns change."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def stages(x: mg.Tensor, w: mg.Tensor) -> mg.Tensor:
 
 
 def scaled(x: mg.Tensor, scale: mg.Tensor, bias: mg.Tensor) -> mg.Tensor:
-    """A group call gathers `scale` and `bias`."""
+    """Gather `scale` and `bias` with one group call."""
     return x * scale + bias
 
 

@@ -1,12 +1,10 @@
-"""Mutate modules of many kinds at random; the only allowed outcomes are refusals, run-time failures and results.
+"""Mutate modules of many kinds at random. Commands on a mutant may only end in refusals, run-time failures or results.
 
     python -m tests.runtime.mutate_modules --count 10000 --seed 1 [--keep FOLDER]
 
-Every mutant is loaded, run on the reference device, inspected and compared with itself. Allowed exit codes are 0, 1, 3,
-4
-and 5. A mutant that ends with another code, takes too much time or memory, runs code or leaves files is kept and
-reported
-with its seed.
+A mutant is loaded, run on the reference device, inspected and compared with itself. Exit codes 0, 1, 3, 4 and 5 are
+allowed. A mutant that ends with another code, takes too much time or memory, runs code or leaves files is kept, and
+reported with its seed.
 """
 
 from __future__ import annotations
@@ -32,14 +30,15 @@ from meshgen.runtime.module_file import container
 from tests.runtime.module_kinds import KINDS
 from tests.runtime.mutations import Original, mutant
 
-# 3: replicas differ, as the mutated module specifies; 5: the module was not compiled for these sizes
+# exit code 3: replicas differ, because the mutant says so; 5: the module was not compiled for these sizes
 ALLOWED = (0, 1, 3, 4, 5)
 SIZES = ["--mesh", "a=2", "--shape", "x=6x8"]
-SECONDS, MEMORY = 20, 3 << 30  # CPU seconds and additional bytes of a command; chosen: more than any valid module needs
+# CPU seconds of a command, and bytes beyond those in use before; chosen: more than any valid module needs
+SECONDS, MEMORY = 20, 3 << 30
 
 
 class TooLongError(BaseException):
-    """A command exceeds SECONDS. It is a BaseException so that no handler of the command catches it."""
+    """A command exceeds SECONDS. This is a BaseException, so that no handler inside the command catches it."""
 
 
 def commands(path: str, kind: str) -> list[list[str]]:
@@ -58,7 +57,7 @@ def commands(path: str, kind: str) -> list[list[str]]:
 
 
 def outcome(path: Path, kind: str, faults: list[str]) -> int:
-    """Run all commands on a mutant and return the highest exit code; append forbidden behavior to `faults`."""
+    """Run all commands on a mutant and return the highest exit code. Append forbidden outcomes to `faults`."""
     highest = 0
     for words in commands(str(path), kind):
         out, err = io.StringIO(), io.StringIO()
@@ -93,7 +92,7 @@ def _too_long(*_: Any) -> None:
 
 @contextlib.contextmanager
 def guarded(faults: list[str]) -> Iterator[None]:
-    """Append internal errors to `faults`, and limit memory to that of a small machine."""
+    """Within the context, append internal errors to `faults`, and limit memory to that of a small machine."""
     internal, free, limits = cli._internal, footprint.free_bytes, resource.getrlimit(resource.RLIMIT_AS)
 
     def append_error(error: Exception, words: list[str]) -> int:
@@ -120,7 +119,7 @@ def originals(folder: Path, kinds: list[str]) -> list[Original]:
 
 
 def mutate(sources: list[Original], first: int, count: int, folder: Path) -> tuple[collections.Counter[tuple[str, int]], list[str]]:  # fmt: skip
-    """Run `count` mutants with seeds from `first` on; return their outcomes by kind and exit code, and the faults."""
+    """Run `count` mutants with seeds from `first`. Return the number of mutants per kind and exit code, and the faults."""
     table: collections.Counter[tuple[str, int]] = collections.Counter()
     reports: list[str] = []
     path = folder / "mutant.mgx"
@@ -129,7 +128,8 @@ def mutate(sources: list[Original], first: int, count: int, folder: Path) -> tup
         before = sorted(os.listdir())
         try:
             container.write(path, mutant(source, random.Random(seed)))
-        except Exception:  # mutation itself calls the verifier, which may fail as it would when the module is loaded
+        # the mutation itself calls the verifier, whose errors here are the same as when a module is loaded
+        except Exception:
             reports.append(f"seed {seed} ({source.name}): forging: {traceback.format_exc()}")
             continue
         with guarded(faults):

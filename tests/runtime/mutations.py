@@ -1,4 +1,4 @@
-"""Random changes to module files, with every digest corrected afterwards, as an attacker could write them."""
+"""Random changes to module files. Every digest is corrected afterwards, as an attacker could do."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Original:
 
 
 def mutant(original: Original, rng: random.Random) -> dict[str, bytes]:
-    """Return the module's members after one to four changes."""
+    """Return the members of `original` after one to four random changes."""
     members = dict(original.members)
     if rng.random() < 0.08:
         return sealed(with_bytes(members, rng))
@@ -57,7 +57,9 @@ def mutant(original: Original, rng: random.Random) -> dict[str, bytes]:
 
 
 def with_bytes(members: dict[str, bytes], rng: random.Random) -> dict[str, bytes]:
-    """Change some bytes of a member that is not a manifest, truncate it, or replace it with another member."""
+    """Change a member that is not a manifest: some bytes, its length, or all of it, for instance by copying another
+    member.
+    """
     names = [name for name in members if "manifest." not in name]
     if not names:
         return members
@@ -77,14 +79,16 @@ def with_bytes(members: dict[str, bytes], rng: random.Random) -> dict[str, bytes
 
 
 def sealed(members: dict[str, bytes]) -> dict[str, bytes]:
-    """Return the members with corrected digests in each manifest, those of nested folders first."""
+    """Return the members with corrected digests in all manifests. Nested folders come first, as their digests are
+    members.
+    """
     members = dict(members)
     for manifest_name in sorted(
         (name for name in members if name.endswith("manifest.json")), key=lambda name: -name.count("/")
     ):
         head = manifest_name.removesuffix("manifest.json")
         if head.startswith("sizes/"):
-            continue  # belongs to a specialization, whose members are looked up by their digests
+            continue  # the manifest of a specialization, whose members are looked up by their digests
         manifest = json.loads(members[manifest_name])
         names = [name.removeprefix(head) for name in members if name.startswith(head)]
         if not isinstance(manifest, dict):
@@ -113,7 +117,7 @@ def digest(content: bytes) -> str:
 
 
 def change(document: Any, rng: random.Random) -> None:
-    """Replace one value, mostly with one of the same type, or drop, duplicate or swap an entry."""
+    """Replace a value, mostly with one of the same type, or drop, duplicate or swap an entry of the document."""
     groups = _groups(document)
     parent, key = rng.choice(groups[rng.choice(list(groups))])
     draw = rng.random()
@@ -140,7 +144,7 @@ def change(document: Any, rng: random.Random) -> None:
 
 
 def _similar_value(value: Any, rng: random.Random) -> Any:
-    """Return a replacement value of the same type."""
+    """Return a random value of the type of `value`."""
     if isinstance(value, str):
         words = ("f32", "f64", "i32", "i1", "bf16", "c64", "ui8", "sum", "max", "and", "a", "x", "add", "and", "maximum", "exponential", "reduce_region", "reverse")  # fmt: skip
         return rng.choice(words)
@@ -148,15 +152,16 @@ def _similar_value(value: Any, rng: random.Random) -> Any:
 
 
 def _replace_all(document: Any, old: Any, new: Any) -> None:
-    """Replace every occurrence of a value, since a consistent change passes more checks than an inconsistent one."""
+    """Replace `old` everywhere in the document, since a consistent change passes more checks than an inconsistent one."""
     for _, parent, key in list(_positions(document, ())):
         if type(parent[key]) is type(old) and parent[key] == old:
             parent[key] = new
 
 
 def _groups(document: Any) -> dict[str, list[tuple[Any, Any]]]:
-    """Group all positions in a document by the part that contains them, so that small parts change as often as big
-    ones.
+    """Group the positions in a document by the part to which they belong.
+
+    Choosing a group first lets small parts change as often as big ones.
     """
     table: dict[str, list[tuple[Any, Any]]] = {}
     for path, parent, key in _positions(document, ()):
@@ -170,7 +175,7 @@ def _groups(document: Any) -> dict[str, list[tuple[Any, Any]]]:
 
 
 def _positions(value: Any, path: tuple[Any, ...]) -> Iterator[tuple[tuple[Any, ...], Any, Any]]:
-    """Yield the path, the parent and the key of each value in a document, down to depth 60."""
+    """Yield the path, parent and key of each value nested in `value`, down to depth 60."""
     if len(path) > 60:
         return
     entries = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
@@ -180,7 +185,9 @@ def _positions(value: Any, path: tuple[Any, ...]) -> Iterator[tuple[tuple[Any, .
 
 
 def _replacement_candidates(document: Any, key: Any, parent: Any) -> list[Any]:
-    """Return the values with the same key elsewhere in the document, or the other entries of the list `parent`."""
+    """Return values that may replace `parent[key]`: the entries of a list `parent`, else values with equal keys
+    elsewhere.
+    """
     if isinstance(parent, list):
         return parent
     return [

@@ -1,4 +1,4 @@
-"""Corrupt documents, such as manifests, by replacing one value."""
+"""Corrupt a document, such as a manifest, by replacing one value in it."""
 
 from __future__ import annotations
 

@@ -1,14 +1,11 @@
-"""Compare random sessions with repeated calls: trees, donations, result orders, equal structures, views of the state,
-threads.
+"""Compare random sessions with repeated calls that pass the state explicitly.
 
     python -m tests.runtime.session_fuzz --count 10000 --seed 0 --device reference
 
-Each trial compiles a step on one or two donated trees. The step returns the new trees, and also views of the old state,
-sums,
-arguments and trees of the same structure, in a random structure and order. The session must return the results of calls
-that
-pass the state explicitly, bit for bit. It must reject (MG0112) programs whose next values are ambiguous by the rules of
-`frontend/next_values.py`.
+Each trial compiles a step on one or two donated trees of arrays. The step returns the new trees. It may also return the
+argument, sums, views of the old state, and other trees of equal structure, nested and ordered at random. The session
+and the calls must give the same bits, from several threads too. The session must reject (MG0112) programs whose next
+values are ambiguous by the rules of `frontend/next_values.py`.
 """
 
 from __future__ import annotations
@@ -28,7 +25,7 @@ from meshgen.calls.trees import flatten, unflatten
 from meshgen.errors import UsageError
 from tests.runtime.session_trials import Trial, random_trial
 
-STEPS = 3  # of each session
+STEPS = 3  # number of steps of a session
 
 
 def arrays(rng: np.random.Generator, tree: Any) -> Any:
@@ -62,7 +59,7 @@ def run_trial(seed: int, path: Path, device: Any = "reference") -> str:
     """Run one trial and return its category: `refused`, `threads`, `jax` or `equal`.
 
     Raises:
-        AssertionError: the session differs from the calls.
+        AssertionError: the session gives other results than the calls.
     """
     rng = np.random.default_rng(seed)
     trial = random_trial(rng)
@@ -93,7 +90,7 @@ def run_trial(seed: int, path: Path, device: Any = "reference") -> str:
 
 
 def _compare(trial: Trial, session_results: Any, results: Any) -> list[Any]:
-    """Check the session's results against the results of the call, and return the next state."""
+    """Check the session's results against the `results` of the call, and return the next state."""
     if trial.keys:
         parts = [results[key] for key in trial.keys]
     else:
@@ -118,7 +115,7 @@ def _equal(tree: Any, expected_tree: Any, context: Any) -> None:
 
 
 def _run_threads(trial: Trial, session: Any, rng: np.random.Generator) -> None:
-    """Check that concurrent calls each get the sum or the argument of their own call."""
+    """Check that each of several concurrent calls gets the sum or the argument `x` of its own call."""
     if "x" not in trial.order and "sum" not in trial.order:
         return
 
@@ -138,7 +135,7 @@ def main() -> int:
     parser.add_argument("--device", choices=("reference", "emulate"), default="reference")
     options = parser.parse_args()
     device: Any = options.device
-    if device == "emulate":  # kernel bodies are interpreted, so that nothing is compiled
+    if device == "emulate":  # emulated GPUs interpret kernel bodies, so that nothing is compiled
         import meshgen.runtime.cuda.devices as devices
         from meshgen.runtime.emulation import Emulation
 

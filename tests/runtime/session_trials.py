@@ -1,4 +1,4 @@
-"""Random programs on donated trees with the expected behavior of their sessions, for `session_fuzz.py`."""
+"""Random programs on donated trees, and the behavior that their sessions must have, for `session_fuzz.py`."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ NAMES = ("p", "q")
 
 @dataclass
 class Trial:
-    """A program and the expected behavior of its session.
+    """A program on trees of arrays, and the behavior that its session must have.
 
     Attributes:
         trees: types of the donated arguments.
         order: role of each result: the index of a donated argument that it updates, or a word of `EXTRAS`.
-        keys: keys of the result dict; empty if the results are a tuple.
-        is_nested: whether the results are a pair of the first one and a tuple of the rest.
+        keys: keys of the dict of results; empty if the results are a tuple.
+        is_nested: whether the results are a pair of the first result and a tuple of the rest.
         donate: the `donate` argument of `mg.compile`.
         specs: the `in_specs` argument of `mg.compile`.
-        changes: how each leaf of a donated tree is updated.
+        changes: how the step updates each leaf of a donated tree.
         is_jax: whether JAX traces the program.
         is_refused: whether a session must reject the program.
         x: type of the argument that is not donated.
@@ -49,7 +49,7 @@ class Trial:
     names: list[str] = field(default_factory=list[str])
 
     def step(self, *args: Any) -> Any:
-        """Compute one step; works on meshgen's and on JAX's arrays."""
+        """Compute one step on arrays of meshgen or of JAX."""
         *states, x = args
         results = [self._result(role, states, x) for role in self.order]
         if self.keys:
@@ -72,7 +72,7 @@ class Trial:
             case "x":
                 return x
             case _:
-                return self._updated(states[0], x)  # a twin: has the structure of the first argument
+                return self._updated(states[0], x)  # a "twin" result, which has the structure of the first argument
 
     def _updated(self, tree: Any, x: Any) -> Any:
         leaves = [leaf for _, leaf in flatten(tree)]
@@ -80,7 +80,7 @@ class Trial:
         for change, leaf in zip(self.changes, leaves, strict=False):
             if change == "keep":
                 new.append(leaf)
-            elif change == "swap":  # with the next leaf of the same type
+            elif change == "swap":  # the leaf becomes the next leaf of the same type
                 same_type = [other for other in leaves if (other.shape, other.dtype) == (leaf.shape, leaf.dtype)]
                 new.append(
                     same_type[(next(n for n, other in enumerate(same_type) if other is leaf) + 1) % len(same_type)]
@@ -150,7 +150,7 @@ def _result_paths(trial: Trial) -> Iterator[tuple[str, Any]]:
 
 
 def _random_specs(rng: np.random.Generator, trial: Trial) -> dict[str, Any]:
-    """Shard random dims of random arrays over two devices, evenly or not."""
+    """Shard random dims of random arrays over two devices. Sizes may be odd, which gives uneven shards."""
     specs: dict[str, Any] = {}
     for name, tree in zip(trial.names, trial.trees, strict=True):
         for path, leaf in flatten(tree):
@@ -162,12 +162,12 @@ def _random_specs(rng: np.random.Generator, trial: Trial) -> dict[str, Any]:
 
 
 def _decided_by(trial: Trial, is_named: bool) -> str:
-    """Return whether the rules find the new tree of each argument (`rules`), find other results (`others`), or find
-    `nothing`.
+    """Predict which results the rules of `frontend/next_values.py` choose as new trees of the arguments.
 
-    The largest arguments come first; among equal ones, those with the deepest arrays. Names decide, or otherwise the
-    order of as
-    many matching results as arguments.
+    Returns `rules` if they choose the right results, `others` if they choose wrong ones, and `nothing` if they cannot
+    choose. The rules start with the largest arguments, and among these with the most deeply nested ones. Names decide.
+    If
+    they do not match, the order decides, provided that as many results as arguments have the structure.
     """
     if is_named:
         return "rules"
@@ -199,13 +199,13 @@ def _decided_by(trial: Trial, is_named: bool) -> str:
 
 
 def _size(tree: Any) -> tuple[int, int]:
-    """Return the number of arrays in a tree, and the depth of the deepest one."""
+    """Return the number of arrays in a tree, and the depth of the most deeply nested one."""
     paths = [path for path, _ in flatten(tree)]
     return len(paths), max(map(len, paths), default=0)
 
 
 def _containers(trial: Trial, results: list[tuple[Any, Any]]) -> list[Any]:
-    """Return the structures that contain the results."""
+    """Return the structures in which the results are nested."""
     trees = [tree for _, tree in results]
     if trial.keys:
         return [dict(zip(trial.keys, trees, strict=True))]

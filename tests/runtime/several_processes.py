@@ -1,10 +1,10 @@
-"""Run programs with one process per rank and compare the results bit for bit with all ranks in one process.
+"""Run programs with one process per rank, and compare the results bit for bit with all ranks in one process.
 
     python -m tests.runtime.several_processes FOLDER --ranks 4,8 --device reference,emulate
 
-Every .mlir program of the folder is compiled for a mesh with the requested number of devices: its own mesh, with the
-largest
-axes halved. mpiexec starts the processes (`--by mpi`, MPI messages), or each is started individually (`--by sockets`).
+Every .mlir program of the folder is compiled for a mesh with the requested number of devices: the program's mesh, with
+the largest axes halved. mpiexec starts the processes (`--by mpi`, with MPI messages), or they are started one by one
+(`--by sockets`).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ TARGETS = {"reference": "cpu", "emulate": "cuda:sm_80", "interpret": "cpu"}
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of one run; `verdict` is `equal`, `other bits`, or a description of the failure."""
+    """The outcome of a run; `verdict` is `equal`, `other bits`, or a description of the failure."""
 
     program: str
     ranks: int
@@ -42,7 +42,7 @@ class Outcome:
 
 
 def shrunk(mesh: Mesh, ranks: int) -> Mesh | None:
-    """Halve the largest axes of the mesh until it has `ranks` devices; return None if that is impossible."""
+    """Halve the largest mesh axes until `ranks` devices remain. Return None if this is impossible."""
     sizes = dict(zip((axis.name for axis in mesh.axes), mesh.sizes, strict=True))
     while (total := mesh.with_sizes(sizes).size) > ranks:
         name = max(sizes, key=lambda axis_name: sizes[axis_name])
@@ -54,7 +54,7 @@ def shrunk(mesh: Mesh, ranks: int) -> Mesh | None:
 
 
 def run(path: Path, ranks: int, device: str, by: str) -> str:
-    """Return `equal` if the results of the processes have the same bits as those of one process."""
+    """Run a module with one process per rank. Return `equal` if the results have the same bits as those of one process."""
     module, output = mg.load(path), path.with_suffix(".npz")
     args = {binding.name: random_array(binding.type, [0, position]) for position, binding in enumerate(module.inputs)}
     expected = module.run(args, device)
@@ -72,13 +72,16 @@ def run(path: Path, ranks: int, device: str, by: str) -> str:
 
 
 def outcome(program: Path, ranks: int, device: str, by: str, folder: Path) -> Outcome | None:
-    """Compile and run one program, or return None if it cannot have `ranks` ranks or does not compile for the device."""
+    """Compile and run one program.
+
+    Returns None if its mesh cannot have `ranks` devices, or if it does not compile for the device.
+    """
     begin = time.monotonic()
     path = folder / f"{program.stem}.{ranks}.{device}.mgx"
     try:
         source = read_mlir(program)
         mesh = shrunk(source.mesh, ranks)
-        # a manual_computation is written for its own mesh
+        # a manual_computation only compiles for the mesh for which it was written
         if mesh is None or (mesh != source.mesh and "manual_computation" in program.read_text()):
             return None
         mg.compile(program, mesh, target=TARGETS[device]).save(path)

@@ -1,4 +1,4 @@
-"""Processes get their rank from the variables of launchers, and connect to each other without a launcher."""
+"""Tests of start-up: processes get their rank from the variables of launchers, and connect without a launcher."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_bad_launcher_variable_is_named(variables: dict[str, str], message: str)
 
 
 def meet(rank_places: list[Place], time_out: float = 20.0) -> dict[int, World | MeshgenError]:
-    """Let each process, here a thread, join the others; return its world or its error by number."""
+    """Let a thread per entry of `rank_places` join the others. Return the world or the error of each, by index."""
     outcomes: dict[int, World | MeshgenError] = {}
 
     def join(number: int, place: Place) -> None:
@@ -161,7 +161,7 @@ def test_unrelated_client_does_not_disturb_rendezvous(content: bytes, monkeypatc
                     stranger.sendall(content)
                     time.sleep(0.3)
                 return
-            except ConnectionError:  # rank 0 does not listen yet, or has stopped listening
+            except ConnectionError:  # rank 0 is not listening yet, or has stopped listening
                 time.sleep(0.01)
 
     stranger = threading.Thread(target=knock)

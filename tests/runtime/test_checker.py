@@ -1,4 +1,4 @@
-"""Mutation tests of the plan checker: it detects and names each way to break a proven schedule."""
+"""Mutation tests of the plan checker: it detects and names each kind of change that breaks a valid schedule."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_checker_detects_dropped_record(number):
 
 
 def dependent_neighbors(plan: Schedule) -> list[int]:
-    """Return the index of each item whose result the next item reads."""
+    """Return the indices of the items whose result the next item reads."""
     pairs = enumerate(itertools.pairwise(plan.items))
     return [n for n, (left, right) in pairs if set(left.outputs) & set(right.inputs)]
 
@@ -80,9 +80,7 @@ def storages(plan: Schedule) -> list[int]:
 
 @pytest.mark.parametrize("module", [MODULE, mixed()], ids=["layers", "mixed"])
 def test_checker_detects_every_offset_that_causes_a_race(module):
-    """Each storage is moved onto every other one: the checker rejects the plan unless the two are never live at the
-    same time.
-    """
+    """Each storage is moved onto every other one. The checker must reject the plan if both are live at the same time."""
     plan = schedule(module, costs=costs())
     conflicts = 0
     for number in storages(plan):
@@ -101,7 +99,7 @@ def test_checker_detects_every_offset_that_causes_a_race(module):
 
 
 def test_checker_detects_read_of_overwritten_buffer():
-    # Let the buffer with the last read share its bytes with one that is written before that read.
+    # move the buffer with the last read onto one that is written before this read
     first = PLAN.items[0].outputs[0]
     late = next(i.outputs[0] for i in PLAN.items[1:] if i.kernel == "tanh")
     moved = with_buffer(PLAN, late, offset=PLAN.buffers[first].offset)
@@ -211,7 +209,7 @@ def test_checker_rejects_launch_with_wrong_operand_count():
 
 
 def test_checker_requires_order_between_collectives():
-    """Waiting for other items does not order a collective after its predecessor."""
+    """A collective must be ordered after the previous collective, even if it waits for all other items that it needs."""
     first, second = [i for i in PLAN.items if i.is_collective][:2]
     items = [replace(first, waits=(), records=None), replace(second, stream=COMPUTE, waits=(), records=None)]
     orders = [Order([item.stream for item in items], [(-1, -1), done]) for done in ((-1, 0), (-1, -1))]
@@ -222,7 +220,7 @@ def test_checker_requires_order_between_collectives():
 
 
 def gathered(rows: int = 9) -> Module:
-    """Return a program that gathers columns, which are received into scratch and unpacked."""
+    """Return a program that gathers columns. Collectives receive them into scratch, from which they are unpacked."""
     mesh, tile = make_mesh({"x": 4}), f32(rows, 3)
     graph = Graph("main", [Value(tile, "a")])
     whole = graph.add("all_gather", graph.inputs, [f32(rows, 12)], {"axes": ("x",), "dim": 1}).result
@@ -238,7 +236,7 @@ def test_packing_collective_has_exclusive_scratch():
     assert number is not None and plan.buffers[number].type == TensorType((4 * 9 * 3 * 4,), "ui8")
     assert plan.items[0].writes == (*plan.items[0].outputs, number)
     few = schedule(gathered(8), costs=costs())
-    assert few.items[0].scratch is None  # with few leading rows, each row is gathered in a call of its own
+    assert few.items[0].scratch is None  # with few rows, each row is gathered by a call of its own, without scratch
 
 
 def test_checker_detects_missing_small_or_shared_scratch():
@@ -256,7 +254,7 @@ def test_checker_detects_missing_small_or_shared_scratch():
 
 
 def test_checker_work_is_linear_in_faulty_items() -> None:
-    """A forged file may have any number of faulty items, so the checker stops at MAX_FAULTS."""
+    """A forged file may have any number of faulty items. The checker stops at MAX_FAULTS."""
     first = replace(PLAN.items[0], waits=tuple(range(1000, 1500)), records=None)
     (few, _), (many, (_, faults)) = (calls(lambda count=count: happens_before([first] * count)) for count in (250, 500))
     assert len(faults) == MAX_FAULTS and many < 2.5 * few
@@ -273,6 +271,4 @@ def test_checker_compares_operand_counts_before_operand_types() -> None:
         count, faults = calls(lambda forged=forged: structure_faults(forged, MODULE.mesh))
         assert len(faults) == MAX_FAULTS
         counts.append(count)
-    assert (
-        counts[1] < counts[0] + 2_500 * 1_000
-    )  # each launch costs much less than a call for each of the 20,000 inputs
+    assert counts[1] < counts[0] + 2_500 * 1_000  # each of the launches costs much less than checking its 20,000 inputs

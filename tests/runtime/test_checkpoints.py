@@ -1,5 +1,5 @@
-"""Weights in orbax checkpoints: recognized by their files, named by their keys, and rejected clearly without the
-library.
+"""Tests of weights in orbax checkpoints: recognized by their files, named by their keys, and rejected without
+tensorstore.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def described(folder: Path, **changes: Any) -> Path:
 
 
 class Store:
-    """A stand-in for tensorstore that reads the array named by the spec."""
+    """A stand-in for tensorstore: reads the array that the spec names."""
 
     @staticmethod
     def open(spec: Any, **_: Any) -> Any:
@@ -99,7 +99,8 @@ def test_checkpoint_array_larger_than_memory_is_rejected(tmp_path: Path, monkeyp
     monkeypatch.setattr(budget, "free_bytes", lambda: 2 * X.nbytes - 1)
     with pytest.raises(UsageError, match=r"MG0002.*'params\.b'.*takes 96 B of memory, but 95 B are free"):
         checkpoint["params.b"]
-    monkeypatch.setattr(budget, "free_bytes", lambda: 2 * X.nbytes)  # the size of the array and of one chunk
+    # memory for the array, but not for one chunk in addition
+    monkeypatch.setattr(budget, "free_bytes", lambda: 2 * X.nbytes)
     np.testing.assert_array_equal(checkpoint["params.b"], X)
 
 
@@ -136,7 +137,7 @@ def test_folder_without_metadata_is_no_checkpoint(tmp_path: Path) -> None:
 def test_newest_step_of_manager_folder_is_chosen(names: tuple[str, str], item: str, tmp_path: Path) -> None:
     for name in names:
         described(tmp_path / name / item)
-    (tmp_path / f"{names[1]}1.orbax-checkpoint-tmp" / item).mkdir(parents=True)  # a step that is still being written
+    (tmp_path / f"{names[1]}1.orbax-checkpoint-tmp" / item).mkdir(parents=True)  # orbax is still writing this step
     assert checkpoint_of(tmp_path) == tmp_path / names[1] / item
 
 

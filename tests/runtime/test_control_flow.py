@@ -1,4 +1,4 @@
-"""Loops and branches with collectives as schedule items: executed, proven, saved and read back."""
+"""Tests of loops and branches with collectives as schedule items: executed, checked, saved and loaded."""
 
 from __future__ import annotations
 
@@ -19,9 +19,8 @@ from meshgen.runtime.validation.checker import check
 
 MESH = "sdy.mesh @mesh = <[{devices}]>"
 ROWS = '{sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}'
-# Both regions sum over x, because constraints request replicated values. The loop captures %scale, %base and the first
-# %old are
-# constants, and %old is forwarded without computation.
+# Condition and body both sum over x, because their constraints request replicated values. The loop captures %scale.
+# %base and the first %old are constants, and the loop forwards %new to %old without computation.
 SUMS = """
 module {
   MESH
@@ -61,7 +60,7 @@ A, SCALE = (np.random.default_rng(n).standard_normal((8, 8)).astype(np.float32) 
 
 
 def sums(most: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
-    """Compute the results of `SUMS` with NumPy for a limit of `most` iterations."""
+    """Compute the results of `SUMS` with NumPy for at most `most` iterations."""
     far = np.arange(1, 9, dtype=np.float32)
     x, old, new, i = A, far, far, 0
     while (x**2).sum() > 1e-3 and i < most:
@@ -193,7 +192,7 @@ def test_branch_around_loop_runs_selected_region(op, kind, which):
 
 
 def test_no_collective_runs_concurrently_with_communicating_loop():
-    """A reduction before the loop and an independent one after it must both stay on their side of the loop."""
+    """A reduction before the loop must finish before it starts, and an independent one after it must not start earlier."""
     total = """%first = stablehlo.reduce(%scale init: %nil) applies stablehlo.add across dimensions = [0, 1] : (tensor<8x8xf32>, tensor<f32>) -> tensor<f32>
     %last = stablehlo.reduce(%scale init: %nil) applies stablehlo.maximum across dimensions = [0, 1] : (tensor<8x8xf32>, tensor<f32>) -> tensor<f32>"""
     text = SUMS.replace("func.return %r#0", f"{total}\n    func.return %first, %last, %r#0").replace(
@@ -213,7 +212,7 @@ def test_no_collective_runs_concurrently_with_communicating_loop():
 
 
 def with_region(plan: Schedule, which: int, **changes) -> Schedule:
-    """Return the plan with changed fields of region `which` of its loop."""
+    """Return the plan with `changes` applied to region `which` of its loop."""
     index = loop_of(plan)
     item = plan.items[index]
     regions = tuple(replace(r, **changes) if n == which else r for n, r in enumerate(item.regions))
@@ -298,7 +297,9 @@ def test_loop_with_collectives_requires_uniform_condition():
 
 
 def test_diverging_ranks_are_reported_without_hang(monkeypatch, tmp_path):
-    """A module compiled without the proof of agreement, such as a forged one, must not hang."""
+    """The compiler proves that ranks agree on the condition. A module without this proof, such as a forged one, must
+    not hang.
+    """
     monkeypatch.setattr("meshgen.codegen.planner.require_agreement", lambda module: None)
     mg.compile(PER_DEVICE.replace("WHICH", "%mix"), target="cpu").save(tmp_path / "m.mgx")
     with pytest.raises(

@@ -1,4 +1,4 @@
-"""Loops and branches without collectives: each rank takes its own path, and their regions have kernels."""
+"""Tests of loops and branches without collectives: ranks choose their paths independently, and regions have kernels."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def loop_of(plan: Schedule) -> int:
     return next(n for n, item in enumerate(plan.items) if item.op == "while")
 
 
-# Each row is halved until it is small. The rows are on different devices, whose loops run different numbers of
+# A loop halves a row until its values are small. Devices hold different rows, so they run different numbers of
 # iterations.
 HALVES = """
 module {
@@ -45,7 +45,7 @@ def test_ranks_branch_independently_without_collectives(tmp_path):
     executable = mg.compile(HALVES, target="cpu", in_specs={"a": mg.P("x")})
     item = executable.plan.items[loop_of(executable.plan)]
     assert not item.communicates and [len(region.kernels) for region in item.regions] == [1, 1]
-    assert not executable.without_code  # the condition and the body are ordinary kernels
+    assert not executable.without_code  # condition and body are ordinary kernels
     a = np.repeat(np.array([[1.0], [4.0], [0.1], [30.0]], np.float32), 8, axis=1)
     halved = np.array([[0.125], [0.125], [0.1], [30 / 2**8]], np.float32) * np.ones(8, np.float32)
     executable.save(tmp_path / "halves.mgx")

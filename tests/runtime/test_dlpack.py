@@ -1,4 +1,4 @@
-"""Zero-copy exchange of arrays with other libraries: DLPack, and the CUDA array interface on emulated GPUs."""
+"""Tests of zero-copy exchange of arrays with other libraries: DLPack, and the CUDA array interface on emulated GPUs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Array = np.ndarray[Any, Any]
 
 
 class Foreign:
-    """An array of a library that only supports DLPack."""
+    """An array of a library that supports only DLPack."""
 
     def __init__(
         self, array: Array, strides: tuple[int, ...] | None = None, device: tuple[int, int] = (CPU, 0)
@@ -139,7 +139,7 @@ def session(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.
 
 
 def local(session: Session, rank: int, array: Array) -> Any:
-    """Return the array in the memory of the device of `rank`."""
+    """Return the array in the memory of the device that `rank` uses."""
     devices = session._devices
     return array if isinstance(devices, HostDevices) else OnGpu(devices, rank, array)  # type: ignore[arg-type]
 
@@ -154,7 +154,7 @@ def content(session: Session, array: Any) -> Array:
 def test_bound_memory_is_used_and_updated_in_place(session: Session) -> None:
     session["s"] = np.zeros((8, 6), np.float32)
     session.decode(x)
-    session.decode(x)  # replays the captured graph
+    session.decode(x)  # the second step replays the captured graph
     tiles = [local(session, rank, np.full((4, 6), 10.0, np.float32)) for rank in range(2)]
     assert session.bind("s", tiles) == [True, True]
     for count in (1, 2):

@@ -1,4 +1,4 @@
-"""Every engine by name: the same module and arguments on each, and the state of devices after failures."""
+"""Tests of all engines: the same module and arguments on each, and the state of devices after failures."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.runtime.cuda.steps import REAL, arguments, require_gpus
 
 @pytest.fixture(scope="module")
 def module(tmp_path_factory: pytest.TempPathFactory) -> LoadedModule:
-    """A module with code for two architectures, whose GEMMs have f32 precision as on the CPU."""
+    """A module with code for two architectures. Its GEMMs have f32 precision, as on the CPU."""
     folder = tmp_path_factory.mktemp("engines")
     (folder / "mlp.mlir").write_text(mlp(y=("x", "y")))
     mg.compile(folder / "mlp.mlir", target="cuda:sm_80,sm_90", precision="highest").save(folder / "mlp.mgx")
@@ -29,7 +29,7 @@ def module(tmp_path_factory: pytest.TempPathFactory) -> LoadedModule:
 
 
 class Gpus:
-    """Replaces real GPUs by emulated ones and records how often they are initialized."""
+    """Emulated GPUs that replace real ones, and a count of their initializations."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.made: list[api.Api] = []
@@ -69,8 +69,9 @@ def test_emulated_gpu_results_are_bitwise_equal_in_every_order(module: LoadedMod
 
 
 def test_newer_gpu_compiles_ptx_of_older_architecture(module: LoadedModule) -> None:
-    """The module has no cubin for sm_100, and PTX for sm_90a runs on 9.0 only, so the driver compiles the PTX for
-    sm_80.
+    """The device is sm_100. The module has no cubin for it, and PTX for sm_90a only runs on 9.0, so the driver compiles
+    the
+    PTX for sm_80.
     """
     inputs = arguments(module)
     assert_close(module.run(inputs, Emulation("sm_100")), module.run(inputs))
@@ -104,7 +105,7 @@ def test_gpus_are_initialized_again_after_failure(module: LoadedModule, monkeypa
 
 
 def test_emulator_fault_is_located_in_kernel_source(module: LoadedModule, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The kernels here may only access the first byte of their operands."""
+    """The test allows kernels to access only the first byte of each operand."""
     limit = api.Api.limit_launch
 
     def narrowed(self: api.Api, parameters: int, ranges: Any) -> None:
@@ -120,7 +121,7 @@ def test_emulator_fault_is_located_in_kernel_source(module: LoadedModule, monkey
 
 
 def test_lost_nccl_peer_is_reported(module: LoadedModule, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another rank has aborted: NCCL detects it, and the host polls NCCL while it waits."""
+    """Another rank has aborted. NCCL detects this, and the host asks NCCL while it waits."""
     from meshgen.runtime.cuda import execute
 
     gpus = Gpus(monkeypatch)

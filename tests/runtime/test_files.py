@@ -1,4 +1,4 @@
-"""Files are written atomically, links are followed, and pipes and devices are not replaced."""
+"""Tests of written files: they are replaced atomically, links are followed, and pipes and devices are not replaced."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_rewritten_file_keeps_mode(mode: int, tmp_path: Path) -> None:
     finally:
         os.umask(old)
     assert stat.S_IMODE(file_path.stat().st_mode) == mode
-    assert temporary_modes == [mode]  # the temporary file already has the mode
+    assert temporary_modes == [mode]  # the temporary file already has the mode of the old file
 
 
 def test_file_rewritten_by_root_keeps_owner(tmp_path: Path) -> None:

@@ -1,6 +1,4 @@
-"""All-reduces in place of their operand: when they are planned, how much memory they save, and which the checker
-accepts.
-"""
+"""Tests of all-reduces in place: when they are planned, how much memory they save, and which ones the checker accepts."""
 
 from __future__ import annotations
 
@@ -29,9 +27,10 @@ from tests.codegen.programs import body, costs, f32, module
 def reduced(
     *, parts: int = 4, read_again: bool = False, kept: bool = False, of_input: bool = False, twice: bool = False
 ) -> Module:
-    """Return a program that computes tanh(x), all-reduces it and doubles the result.
+    """Return a program that computes tanh(x), all-reduces it, and doubles the result.
 
-    The operand of the all-reduce may be read again, be a result too, or be the input itself.
+    Options let the operand of the all-reduce be read again, be a result (`kept`), or be the program's input
+    (`of_input`).
     """
     local = f32(64, 3)
     kernels = {"tanh": body("tanh", "tanh", [local], local), "add": body("add", "add", [local, local], local)}
@@ -53,7 +52,7 @@ def plan_of(program: Module) -> Schedule:
 
 
 def in_place(plan: Schedule) -> list[bool]:
-    """Return for each all-reduce whether its result has the offset of its operand."""
+    """Return for each all-reduce whether its result has the same offset as its operand."""
     reductions = [item for item in plan.items if item.op == "all_reduce"]
     return [plan.buffers[i.inputs[0]].offset == plan.buffers[i.outputs[0]].offset for i in reductions]
 
@@ -81,7 +80,7 @@ def test_in_place_all_reduce_computes_correct_results(twice: bool, tmp_path) -> 
     write_module(tmp_path / "m.mgx", program, plan_of(program))
     x = np.random.default_rng(0).standard_normal((256, 3)).astype(np.float32)
     (y,) = load(tmp_path / "m.mgx").run([x])
-    scale = 8 if twice else 2  # `twice` sums over the four devices again
+    scale = 8 if twice else 2  # `twice` adds a second sum over the four devices
     expected = np.tile(scale * np.tanh(x.reshape(4, 64, 3)).sum(axis=0), (4, 1))
     assert np.allclose(y, expected, rtol=1e-5, atol=1e-5)
 
@@ -119,7 +118,7 @@ def test_checker_rejects_shifted_overlap_with_operand() -> None:
 
 
 def test_in_place_all_reduce_requires_its_waits() -> None:
-    """Other streams must have finished with the operand, too."""
+    """Streams that read the operand must finish before the all-reduce overwrites it."""
     plan = plan_of(reduced())
     for index, item in enumerate(plan.items):
         for event in item.waits:
@@ -138,7 +137,7 @@ def test_memory_report_counts_aliased_bytes_once() -> None:
 
 
 def updating(*, dead: bool) -> Module:
-    """Return a program with a kernel that writes one row of tanh(x) in place; tanh(x) is also a result unless `dead`."""
+    """Return a program whose second kernel writes one row of tanh(x) in place. tanh(x) is also a result unless `dead`."""
     wide, window = f32(16, 8), f32(1, 8)
     x, row, at = Value(wide, "x"), Value(window, "row"), Value(TensorType((), "i32"), "at")
     write = Graph("write", [Value(v.type, v.name) for v in (x, row, at)])
@@ -154,7 +153,7 @@ def updating(*, dead: bool) -> Module:
 
 
 def test_window_update_without_aliased_operand_is_rejected() -> None:
-    """Outside the window, the result would contain whatever was in its memory before."""
+    """Outside of the window, the result would contain old memory contents."""
     plan_of(updating(dead=True))
     with pytest.raises(
         ScheduleError, match=r"MG0402.*updates buffer .* in place, but it does not have the bytes of buffer"

@@ -1,4 +1,4 @@
-"""Which operands a kernel result may alias: element-wise operands only."""
+"""Tests of the operands that a kernel result may alias, which must be element-wise operands."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_element_wise_operands_may_be_overwritten() -> None:
     y = b.op("add", y, b.op("reverse", mirrored, dims=(0,)))
     y = b.op("add", y, b.op("convert", number, to="f32[4,6]"))
     y = b.op("add", y, b.op("convert", narrow, to="f32[4,6]"))
-    # excludes broadcast rows, reversed operands and operands of a narrower dtype
+    # not in the result: broadcast rows, reversed operands and operands of a narrower dtype
     assert overwrites(b.done(y)) == {0: (0,), 1: (0,), 4: (0,)}
 
 
@@ -56,12 +56,13 @@ def test_operand_read_differently_by_other_result_is_kept() -> None:
     b = Body("f32[4]")
     x = b.inputs[0]
     assert overwrites(b.done(b.op("tanh", x), b.op("reverse", x, dims=(0,)))) == {}
-    assert overwrites(b.done(b.op("tanh", x), b.op("reshape", x, to="f32[2,2]"))) == {}  # each result loads x by itself
+    # each of the results loads x separately
+    assert overwrites(b.done(b.op("tanh", x), b.op("reshape", x, to="f32[2,2]"))) == {}
 
 
 @pytest.mark.parametrize("seed", range(40))
 def test_overwritable_operand_only_affects_same_element(seed: int) -> None:
-    """In random kernels, a changed element of an aliasable operand only changes results at the same index."""
+    """In random kernels, a change of one element of such an operand must only change results at the same index."""
     rng = np.random.default_rng(seed)
     for body in fuse(Module(make_mesh({"x": 1}), random_program(seed), "partition")).kernels.values():
         for operand in overwrites(body):
@@ -77,8 +78,9 @@ def test_overwritable_operand_only_affects_same_element(seed: int) -> None:
 
 
 def residual(*, read_later: bool = False, mirrored: bool = False) -> Module:
-    """Return a program for h = tanh(x), g = tanh(h), y = h + g: h has two users, and is dead once y is written unless
-    `read_later`.
+    """Return a program that computes h = tanh(x), g = tanh(h) and y = h + g.
+
+    h has two users. The last one writes y, unless `read_later` adds another user.
     """
     local = f32(300, 3)
     bodies = {"tanh": Body("f32[300,3]"), "add": Body("f32[300,3]", "f32[300,3]")}
@@ -110,7 +112,7 @@ def test_residual_is_added_in_place(tmp_path) -> None:
     program = residual()
     plan = plan_of(program)
     assert plan.buffers[plan.items[-1].inputs[0]].offset == plan.buffers[plan.outputs[0]].offset
-    assert plan.arena_bytes == 3 * 3840  # x, h (later y) and g, of 3600 bytes each
+    assert plan.arena_bytes == 3 * 3840  # three buffers of 3600 bytes: x, h (later y) and g
     write_module(tmp_path / "m.mgx", program, plan)
     x = np.random.default_rng(0).standard_normal((600, 3)).astype(np.float32)
     (y,) = load(tmp_path / "m.mgx").run([x])
@@ -130,7 +132,7 @@ def test_operand_read_later_or_reversed_is_not_overwritten() -> None:
 
 @pytest.mark.parametrize("operand", [0, 1])
 def test_checker_rejects_forged_kernel_aliasing(operand: int) -> None:
-    """The result overlaps a reversed operand, or an operand with a later read."""
+    """The result is moved onto a reversed operand, or onto an operand with a later read."""
     program = residual(mirrored=True) if operand == 0 else residual(read_later=True)
     plan = plan_of(program)
     item = plan.items[2]

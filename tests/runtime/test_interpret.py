@@ -1,4 +1,4 @@
-"""Handwritten kernels in the interpreter: GPU numerics, memory checks, and no lasting changes to Triton."""
+"""Tests of the interpreter with handwritten kernels: GPU numerics, memory checks, and no lasting changes to Triton."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def test_interpreted_softmax_of_masked_rows_is_accurate() -> None:
     wide = x.astype(np.float64)
     exact = np.exp(wide - wide.max(1, keepdims=True))
     exact /= exact.sum(1, keepdims=True)
-    # Rounding the difference d to f32 changes exp(d) by |d| u relatively; a few ulp and 13 additions come on top.
+    # Rounding the difference d to f32 changes exp(d) by a relative |d| 2^-24. A few ulp and 13 additions are added.
     bound = (np.abs(wide - wide.max(1, keepdims=True)) + 13 + 8) * 2.0**-24 * exact
     assert (np.abs(out - exact) <= 2 * bound).all()
 
@@ -202,7 +202,7 @@ def test_interpreted_kernel_still_compiles() -> None:
 
 @pytest.mark.parametrize(("start", "verb"), [(-3, "reads"), (13, "reads"), (7, "reads"), (-1, "writes"), (6, "writes")])
 def test_interpreter_rejects_access_to_adjacent_argument(start: int, verb: str) -> None:
-    """The arguments are adjacent in memory, so an out-of-bounds access of one hits another."""
+    """The two arguments are adjacent in memory, so an out-of-bounds access to one of them hits the other."""
     memory = np.arange(30, dtype=np.float32)
     before, a, behind = memory[:10], memory[10:20], memory[20:]
     reads, writes = (f"a + {start} + i", "behind + i") if verb == "reads" else ("behind + i", f"a + {start} + i")

@@ -1,4 +1,4 @@
-"""The interpreter's reductions and scans combine adjacent elements in order."""
+"""Tests that reductions and scans in the interpreter combine adjacent elements in order."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Array = np.ndarray[Any, Any]
 
 
 def joined(left: list[Array], right: list[Array]) -> list[Array]:
-    """Compose affine maps, the later one after the earlier one: associative but not commutative."""
+    """Compose affine maps, where `right` is applied after `left`. This is associative but not commutative."""
     (a, b), (c, d) = left, right
     return [a * c, b * c + d]
 

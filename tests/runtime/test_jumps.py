@@ -1,4 +1,4 @@
-"""Control flow as jumps: the code generated for a plan, and how an engine follows it."""
+"""Tests of control flow as jumps: the code generated for a plan, and how an engine executes it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ def plan(*items: Item, outputs: tuple[int, ...] = (7,)) -> Schedule:
 
 @dataclass(frozen=True)
 class StandInFrame:
-    """A stand-in for a frame: a plan, its ranks, and for a region the path of item and region indices."""
+    """A stand-in for a frame: a plan and its ranks. `path` of a region has item and region indices from the outermost
+    plan on.
+    """
 
     plan: Schedule
     ranks: tuple[int, ...] = (0, 1)
@@ -39,7 +41,7 @@ class StandInFrame:
 
 
 class Chooser:
-    """Records the steps it must execute, and makes the prescribed choices."""
+    """An engine that records the steps to execute, and chooses branches as prescribed."""
 
     def __init__(self, choices: Sequence[int]) -> None:
         self.done: list[str] = []
@@ -108,7 +110,7 @@ def test_branch_executes_selected_region(op: str, choice: int, region: int) -> N
 def test_loop_without_collectives_runs_independently_per_rank() -> None:
     done = executed_steps(
         plan(item("while", CONDITION, CONDITION)), 0, 1, 0
-    )  # rank 0 runs no iteration, rank 1 runs one
+    )  # rank 0 runs no iteration, and rank 1 runs one
     assert [text for text in done if "issue" in text] == [
         "issue 0.0 [0] on [0]", "issue 0.0 [0] on [1]", "issue 0.1 [0] on [1]", "issue 0.0 [0] on [1]"
     ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Modules of the current and the previous format in tests/data/modules load and give their results."""
+"""Tests that the modules of the current and the previous format in tests/data/modules load and give the right results."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BEFORE = {kind: old for kind, today in TODAY.items() for old, new in UPGRADES if
 
 
 def test_stored_modules_cover_each_kind_and_format() -> None:
-    """A format change without new modules or without an upgrade fails here."""
+    """This fails after a format change without new modules or without an upgrade."""
     assert list(BEFORE) == list(TODAY)
     assert {path.name for path in FOLDER.iterdir()} == {f"{n}.mgx" for n in (*TODAY.values(), *BEFORE.values())}
     assert all(f"{format_of(path)}.mgx" == path.name for path in FOLDER.iterdir())
@@ -44,7 +44,7 @@ def test_written_module_has_format_of_stored_module(tmp_path: Path) -> None:
 
 
 def test_session_of_previous_format_keeps_its_state() -> None:
-    """The stored module has its state, since the last versions of format 10 wrote it."""
+    """The stored module contains its state, since the last versions that wrote format 10 added it."""
     with mg.load(FOLDER / "10.mgx").session(weights={"state": STATE}) as session:
         session(x=whole(4, 4))
         session(x=whole(4, 4))
@@ -52,7 +52,7 @@ def test_session_of_previous_format_keeps_its_state() -> None:
 
 
 def stateless(path: Path) -> Path:
-    """Return a copy of a module without `state`, as the first modules of its format were."""
+    """Return a copy of a module without `state`. The first versions of the format had no such field."""
     return forged(path, lambda manifest: manifest.pop("state"))
 
 

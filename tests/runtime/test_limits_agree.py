@@ -1,4 +1,4 @@
-"""Every program that compiles also loads: the largest accepted program is written and read, and a larger one is
+"""Tests that a program that compiles also loads. The largest accepted program is written and read, and a larger one is
 rejected early.
 """
 
@@ -72,7 +72,7 @@ def test_too_large_program_is_rejected_with_location(limit: str, tmp_path: Path,
 
 @pytest.mark.parametrize("extra", [-16, 0])
 def test_module_enlarged_by_padding_is_rejected_or_loads(extra: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:  # fmt: skip
-    """Tiles are padded for three devices, so gathering them gives more bytes than the tensor has."""
+    """Tiles for three devices are padded, so gathering them gives more bytes than the tensor has."""
     code, module = compiled(identity(f"tensor<{AT + extra}xi8>"), "x=3", tmp_path, "--spec", "a=x", "--out-spec", "result=_")  # fmt: skip
     err = capsys.readouterr().err
     assert (code == 0 and main(["inspect", module]) == 0) or (code == 1 and ("MG0504" in err or "MG0303" in err))
@@ -80,7 +80,7 @@ def test_module_enlarged_by_padding_is_rejected_or_loads(extra: int, tmp_path: P
 
 @pytest.mark.parametrize("rank", [MAX_RANK - 1, MAX_RANK])
 def test_tiles_of_highest_rank_load_and_run(rank: int, tmp_path: Path) -> None:
-    """Gathers, exchanges and slices add dims to tiles."""
+    """Gathers, all_to_alls and slices add dims to tiles temporarily."""
     kind = f"tensor<{'1x' * (rank - 2)}4x4xf32>"
     replicated_dims = ", ".join(["{}"] * (rank - 2))
     rows, columns = (f"<@m, [{replicated_dims}, {last_dims}]>" for last_dims in ('{"x"}, {}', '{}, {"x"}'))
@@ -106,7 +106,7 @@ def test_arena_up_to_size_limit_is_placed() -> None:
     "word", ["inputs", "outputs", "kernels", "launches", "buffers", "mesh axes", "operations in kernels"]
 )
 def test_count_limits_agree_for_writing_and_loading(word: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
-    """The smallest limit at which a program compiles is the smallest one at which its module loads."""
+    """The program compiles exactly at those limits at which its module loads."""
     text = identity("tensor<4xf32>")
     code, module = compiled(text, "x=2,y=1", tmp_path)
     assert code == 0
@@ -119,7 +119,7 @@ def test_count_limits_agree_for_writing_and_loading(word: str, tmp_path: Path, m
 
 
 def test_program_limits_are_below_module_limits() -> None:
-    # 2^20 devices have at most 20 axes with more than one device
+    # at most 20 of the axes have more than one device, since a mesh has at most 2^20 devices
     assert MAX_RANK + 20 <= MAX_LOCAL_RANK < 64 and MAX_NESTING <= 64
     assert size_fault(TensorType((1,) * MAX_LOCAL_RANK, "f32"), MAX_LOCAL_RANK) == ""
     assert "rank 61" in size_fault(TensorType((1,) * 61, "f32"), MAX_LOCAL_RANK)

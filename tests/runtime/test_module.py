@@ -1,4 +1,4 @@
-"""Loading and running modules: correct results, detected damage, and no compiler needed."""
+"""Tests of loading and running modules: correct results, detected damage, and no compiler needed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.runtime.module_files import normal, saved
 
 
 def expected_layers(x, count, parts):
-    """Compute `layers` on the global array; the all-reduce sums the tiles of all devices."""
+    """Compute `layers` on the global array. An all-reduce sums the tiles of all devices."""
     outputs, h = [], x
     for _ in range(count):
         h = np.tanh(h)
@@ -37,7 +37,7 @@ def expected_layers(x, count, parts):
 @pytest.mark.parametrize("shape", [(3, 2), (), (0, 4)], ids=str)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_constants_of_every_dtype_round_trip(dtype, shape):
-    """This includes dtypes without a safetensors name, such as sub-byte integers and complex128."""
+    """This includes dtypes for which safetensors has no name, such as sub-byte integers and complex128."""
     kind = DTYPES[dtype]
     array = np.arange(1, 1 + int(np.prod(shape))).astype(np.float32).astype(kind).reshape(shape)
     (decoded,) = tensors.decode(memoryview(tensors.encode({"3": array}))).values()
@@ -49,7 +49,7 @@ def test_saved_module_computes_program(tmp_path, count, parts):
     loaded = saved(tmp_path / "m.mgx", layers(count, 8, parts))
     x = normal(*loaded.inputs[0].type.sizes)
     outputs = loaded(x)
-    # tanh is within 2 ulp of f32 per layer; the sum of `parts` values below 1 rounds `parts` - 1 times.
+    # tanh is within 2 ulp of f32 per layer. The sum of `parts` values below 1 rounds `parts` - 1 times.
     for output, expected in zip(outputs, expected_layers(x, count, parts), strict=True):
         np.testing.assert_allclose(output, expected, rtol=0, atol=2 * parts * (2 * count + parts) * 2.0**-24)
 
@@ -66,7 +66,7 @@ def test_module_handles_views_constants_scalars_and_forwarded_inputs(tmp_path):
 
 
 def rank_program():
-    """Return a program with all ops that depend on the rank: 5 rows over 3 devices, so that the last tile is padded."""
+    """Return a program with all ops that depend on the rank. It has 5 rows over 3 devices, so the last tile is padded."""
     mesh, local = make_mesh({"x": 3}), TensorType((2, 4), "bf16")
     graph = Graph("masked", [Value(local, "x")])
     masked = graph.add("mask_padding", graph.inputs, [local], {"dim": 0, "axes": ("x",), "size": 5, "fill": 0.0})
@@ -113,7 +113,7 @@ def test_every_legal_issue_order_gives_same_results(tmp_path):
 
 
 def overwritten(plan):
-    """Return a temporary with several uses, and another buffer that is written between them."""
+    """Return a temporary with several uses, and another buffer that an item writes between these uses."""
     for temporary, buffer in enumerate(plan.buffers):
         uses = [n for n, i in enumerate(plan.items) if temporary in (*i.inputs, *i.outputs)]
         between = [
@@ -125,7 +125,9 @@ def overwritten(plan):
 
 
 def test_wrong_buffer_offset_changes_results(tmp_path):
-    """The arena is real memory: a plan that the checker would reject also changes the results."""
+    """The reference device uses an arena with planned offsets, so a plan that the checker would reject changes the
+    results.
+    """
     loaded = saved(tmp_path / "m.mgx", layers(4, 8, 2))
     plan = loaded.schedule
     temporary, moved = overwritten(plan)
@@ -225,7 +227,7 @@ def scale(x, s, out, index, BLOCK: tl.constexpr):
 
 @pytest.mark.parametrize("bias", [0, 1])
 def test_interpreter_runs_kernel_source_of_module(tmp_path, bias):
-    """With a bias the source differs from the bodies and depends on the rank."""
+    """With a bias, the source differs from the kernel body and depends on the rank."""
     triton = pytest.importorskip("triton")
     assert triton
     kernel_code = code()

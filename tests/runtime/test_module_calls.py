@@ -1,4 +1,4 @@
-"""Calls of loaded modules: arguments by position and name, devices, and diagnostics instead of Python's own errors."""
+"""Tests of calls of loaded modules: arguments by position and name, devices, and meshgen's diagnostics for bad calls."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_wrong_process_count_is_rejected(name: str, path: Path, monkeypatch: pyt
     monkeypatch.setenv(name, "3")
     with pytest.raises(MissingError, match=r"MG0603.*3 processes were started by a launcher"):
         mg.load(path)
-    assert mg.load(path, devices=2).ranks == 2  # an explicit argument wins over the environment
+    assert mg.load(path, devices=2).ranks == 2  # an explicit argument overrides the environment
     monkeypatch.setenv(name, "1")  # one process simulates all devices
     assert mg.load(path).ranks == 2
 

@@ -1,4 +1,4 @@
-"""A loaded module does not depend on later changes to its file; it can be copied and pickled."""
+"""Tests of copies: a loaded module is independent of later changes to its file, and can be copied and pickled."""
 
 from __future__ import annotations
 
@@ -53,11 +53,11 @@ def test_loaded_module_ignores_later_truncation(path: Path) -> None:
 
 def test_mmap_maps_only_weights(path: Path) -> None:
     module = mg.load(path, mmap=True)
-    os.rename(path, path.with_name("other.mgx"))  # replacing a file does not change the mapped one
+    os.rename(path, path.with_name("other.mgx"))  # replacing the file leaves the mapped one unchanged
     path.write_bytes(b"")
     np.testing.assert_array_equal(module(X)[0], X @ W)
     with open(path.with_name("other.mgx"), "r+b") as file:
-        file.write(bytes(64))  # everything except the weights has been copied
+        file.write(bytes(64))  # only weights are mapped; everything else has been copied
     assert module.stages["partition"] and pickle.loads(pickle.dumps(module)).name == module.name
 
 

@@ -1,4 +1,4 @@
-"""Damaged and forged module files are detected before anything in them is used."""
+"""Tests of damaged and forged module files, which are detected before anything in them is used."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_every_flipped_byte_is_detected(tmp_path):
         except ModuleError as error:
             assert error.exit_code == 1
             detected += 1
-    assert detected == len(offsets)  # every byte of the file is covered by a check
+    assert detected == len(offsets)  # every byte of the file is checked
 
 
 def test_truncated_or_extended_file_is_detected(tmp_path):
@@ -200,7 +200,7 @@ def test_unknown_architecture_is_rejected(tmp_path):
 
 
 def add_region(manifest):
-    """Add a region that uses a nonexistent buffer to a launch that is not control flow."""
+    """Add a region to a launch that is not control flow. The region uses a nonexistent buffer."""
     step = {name: manifest[name] for name in ("buffers", "arena_bytes", "schedule", "step_seconds", "exposures")}
     step = json.loads(json.dumps(step)) | {"inputs": [], "outputs": []}
     step["schedule"][0]["inputs"] = [99]
@@ -208,7 +208,7 @@ def add_region(manifest):
 
 
 def add_unfilled_input(manifest):
-    """Add an input buffer that launches could read although no argument fills it."""
+    """Add an input buffer that no argument fills, although launches could read it."""
     buffer = len(manifest["buffers"])
     like = manifest["buffers"][manifest["inputs"][0]["buffer"]]
     ghost = {"name": "ghost", "storage": buffer, "offset": manifest["arena_bytes"]}
@@ -278,7 +278,8 @@ def test_forged_text_or_header_is_rejected(tmp_path):
         ("constants.safetensors", len(header).to_bytes(8, "little") + header),
     ):
         with pytest.raises(ModuleError, match="MG0502"):
-            assert load(forged(path, members={name: content})).stages  # a stage is only decompressed when it is read
+            # loading succeeds, because a stage is decompressed only when someone reads it
+            assert load(forged(path, members={name: content})).stages
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Signed modules: with `verify_key`, only modules signed with that key are loaded."""
+"""Tests of signed modules: `verify_key` accepts only modules signed with that key."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def keys(folder: Path, name: str) -> tuple[Path, Path]:
 
 @pytest.fixture
 def signed(tmp_path: Path) -> tuple[Path, Path]:
-    """A signed module and the public key."""
+    """The path of a signed module, and the public key."""
     private, public = keys(tmp_path, "own")
     sign(module(tmp_path / "m.mgx"), tmp_path / "m.mgx", private)
     return tmp_path / "m.mgx", public
@@ -85,7 +85,7 @@ def test_signature_of_other_module_is_rejected(signed: tuple[Path, Path], tmp_pa
     path = tmp_path / "other.mgx"
     mg.compile(lambda x: x * x, {"a": 2}, args=["f32[4]"], target="cpu").save(path)
     container.write(path, members(path) | {SIGNATURE: members(signed[0])[SIGNATURE]})
-    mg.load(path)  # valid when no key is requested
+    mg.load(path)  # loading succeeds if no key is required
     with pytest.raises(ModuleError, match=r"MG0506: the signature of .* is wrong"):
         mg.load(path, verify_key=signed[1])
 
@@ -119,7 +119,7 @@ def test_invalid_key_files_are_rejected(signed: tuple[Path, Path], tmp_path: Pat
 
 
 def test_missing_cryptography_package_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Modules still load without the package; only signature checks report it as missing."""
+    """Without the package, modules load, and only signature checks fail."""
     path = module(tmp_path / "m.mgx")
     hidden: Any = None
     for name in ("cryptography", "cryptography.exceptions", "cryptography.hazmat.primitives.serialization"):

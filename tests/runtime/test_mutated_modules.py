@@ -1,6 +1,4 @@
-"""Mutated modules of many kinds end in refusals, run-time failures or results. `mutate_modules.py` runs larger
-campaigns.
-"""
+"""Test that mutated modules end in refusals, run-time failures or results. `mutate_modules.py` runs larger campaigns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Damaged or forged modules with open sizes are rejected and never run."""
+"""Tests of damaged or forged modules with open sizes, which are rejected and never run."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def forged(path: Path, change: Callable[[Any], Any], members: Mapping[str, bytes
 
 
 def used(path: Path) -> None:
-    """Load a module and every specialization in it."""
+    """Load a module, and then every specialization in it."""
     module = mg.load(path)
     assert isinstance(module, OpenModule)
     for sizes in module.specialisations:

@@ -1,4 +1,4 @@
-"""Conflicts between buffers that share bytes: the sweep over time finds the same as a comparison of all pairs."""
+"""Tests of conflicts between buffers that share bytes: a sweep over time finds the same as comparing all pairs."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from meshgen.runtime.validation.overlaps import Clock, Use, conflicts
 
 
 def made_up(seed: int) -> tuple[list[Use], list[Clock]]:
-    """Return random buffers of up to 8 bytes that items on two streams use, and random happens-before clocks of the
-    items.
+    """Return random buffers of up to 8 bytes, and the happens-before clocks of random items on two streams that use
+    them.
     """
     rng = random.Random(seed)
     done: list[Clock] = []

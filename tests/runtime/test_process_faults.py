@@ -1,4 +1,4 @@
-"""Other ranks end when one dies, hangs or loses its link, and all ranks end when they are interrupted."""
+"""Tests of failing ranks: if one dies, hangs or loses its link, the others end. An interrupt ends all."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_link_failure_ends_all_ranks(paths, tmp_path: Path) -> None:
 @needs_mpi
 @pytest.mark.parametrize("fault", ["kill", "stop"])
 def test_dead_or_hung_mpi_rank_ends_other_ranks(fault: str, paths) -> None:
-    """The other ranks notice a stopped one; mpiexec notices a killed one and ends the others at once."""
+    """If a rank is stopped, the other ranks notice it. If a rank is killed, mpiexec notices it and ends the others."""
     victim_command = " ".join(victim_words(fault, 2, paths["reference"], "reference"))
     other_command = " ".join((*MESHGEN, *words_of(paths["reference"], "reference")))
     done = by_mpiexec(
@@ -71,7 +71,7 @@ def test_dead_or_hung_mpi_rank_ends_other_ranks(fault: str, paths) -> None:
 
 
 def hanging(paths: dict[str, Path]) -> list[subprocess.Popen[str]]:
-    """Start ranks that all wait for the last one, which is stopped."""
+    """Start ranks of which the last one is stopped, and return when all others wait for it."""
     words = ("run", str(paths["reference"]), "--time-out", f"{2 * PATIENCE}")
     processes = started(
         RANKS, *MESHGEN, *words, own={RANKS - 1: victim_words("stop", 1, paths["reference"], "reference")}
@@ -89,7 +89,7 @@ def hanging(paths: dict[str, Path]) -> list[subprocess.Popen[str]]:
 
 
 def process_state_and_ticks(process: subprocess.Popen[str]) -> str:
-    """Return the state of a process and its CPU ticks, which do not grow while a rank waits."""
+    """Return the state of a process and its used CPU ticks, which are constant while a rank waits."""
     fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
     return " ".join([fields[0], *fields[11:13]])
 
@@ -156,7 +156,7 @@ def test_process_hung_in_call_is_ended_after_timeout() -> None:
 
 
 def test_out_of_memory_of_one_rank_is_reported_by_all(tmp_path: Path) -> None:
-    """The emulated GPU of rank 1 only has 1 kB of memory."""
+    """The emulated GPU of rank 1 has only 1 kB of memory."""
     (tmp_path / "program.mlir").write_text(PROGRAM)
     mg.compile(tmp_path / "program.mlir", target="cuda:sm_80").save(tmp_path / "m.mgx")
     program_without_memory = "import sys; from dataclasses import replace; from meshgen.emulator.cuda import machine as m; from meshgen.cli import main; "
@@ -173,7 +173,7 @@ def test_out_of_memory_of_one_rank_is_reported_by_all(tmp_path: Path) -> None:
 @needs_mpi
 @pytest.mark.parametrize("fault", ["exit 130", "sleep 6"])
 def test_rank_without_mpi_start_ends_other_ranks_after_timeout(fault: str, paths, tmp_path: Path) -> None:
-    """The others wait in MPI_Init, which has no time-out of its own. The launcher may kill the last ones before they
+    """The others wait in MPI_Init, which has no time-out of its own. The launcher may kill the last of them before they
     exit.
     """
     run = " ".join((*MESHGEN, "run", str(paths["reference"]), "--time-out", "2"))

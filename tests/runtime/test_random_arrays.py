@@ -1,4 +1,4 @@
-"""Random kernel operands that satisfy the assumptions of the kernel body."""
+"""Test that random kernel operands satisfy the assumptions of the kernel body."""
 
 from __future__ import annotations
 

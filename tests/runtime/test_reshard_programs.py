@@ -1,4 +1,4 @@
-"""Reshards of many dtypes through the whole pipeline: compiled, saved, loaded, and run on all simulated ranks."""
+"""Tests of reshards of many dtypes through the whole pipeline: compiled, saved, loaded, and run on simulated ranks."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MESHES = [make_mesh({"x": 2, "y": 3}), make_mesh({"x": 4, "y": 2}), make_mesh({"
 
 
 def reshard(x: np.ndarray, source: Sharding, target: Sharding, mesh: Mesh, path: Path) -> np.ndarray:
-    """Compile, save, load and run a program that only reshards `x` from `source` to `target`."""
+    """Compile, save, load and run a program that only reshards `x` from `source` to `target`. Return its result."""
     dtype = next(name for name, numpy_dtype in DTYPES.items() if numpy_dtype == x.dtype)
     spec = f"{dtype}[{','.join(map(str, x.shape))}]"
     executable = mg.compile(
@@ -48,7 +48,7 @@ def reshard(x: np.ndarray, source: Sharding, target: Sharding, mesh: Mesh, path:
 
 
 def assert_same(result: np.ndarray, x: np.ndarray) -> None:
-    """Check for equal values; bf16 is compared as f32, because NumPy does not know its NaN."""
+    """Check that values are equal. Compares bf16 as f32, because NumPy does not recognize a bf16 NaN."""
     assert result.dtype == x.dtype
     wide = np.float32 if x.dtype == ml_dtypes.bfloat16 else x.dtype
     np.testing.assert_array_equal(result.astype(wide), x.astype(wide))
@@ -66,7 +66,7 @@ def test_reshard_preserves_values(dtype: str, seed: int, tmp_path: Path) -> None
 
 
 def _numbers(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> np.ndarray:
-    """Return random values including the limits of the dtype, and infinities and NaN for floats."""
+    """Return random values that include the limits of the dtype and, for floats, infinities and NaN."""
     if dtype == "i1":
         return rng.integers(0, 2, shape).astype(bool)
     numbers = rng.integers(-128, 128, shape)
@@ -102,7 +102,7 @@ def test_reshard_slices_off_old_halo_and_fetches_new_halo(before: int, tmp_path:
 
 
 def test_replicated_array_is_sliced_into_uneven_shards_locally(tmp_path: Path) -> None:
-    """The start of a device's rows depends on the device and comes from a table; nothing is sent."""
+    """A table gives the first row of each device, and nothing is sent."""
     mesh = make_mesh({"x": 4, "y": 2})
     x = np.arange(60, dtype=np.int32).reshape(10, 6)
     uneven = replace(fit(P("x", "y"), 2), offsets=((0, 0, 7, 8, 10), (0, 5, 6)))

@@ -1,4 +1,4 @@
-"""Large constants are stored once per module; stage texts refer to them, and are complete when a caller reads them."""
+"""Tests of large constants: a module stores them once, stage texts refer to them, and `stages` returns complete texts."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def hexadecimal(array: np.ndarray) -> str:
 
 
 def with_unused(used: np.ndarray, unused: np.ndarray) -> str:
-    """Return a program with a constant that later stages have dropped."""
+    """Return a program with a second constant that no later stage uses."""
     return f"""
 sdy.mesh @mesh = <["x"=2]>
 func.func @main(%a: tensor<{SIZE}x{SIZE}xf32>) -> tensor<{SIZE}x{SIZE}xf32> {{
@@ -53,7 +53,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def forged(path: Path, change: dict[str, bytes], dropped: str = "") -> Path:
-    """Replace members of the module file in place and correct the digests."""
+    """Replace or drop members of the module file in place, and correct the digests."""
     container_file = container.Container(path)
     files = {name: bytes(container_file[name]) for name in container_file if name != dropped} | change
     manifest = json.loads(files["manifest.json"])

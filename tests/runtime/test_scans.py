@@ -1,4 +1,4 @@
-"""Loops with a known trip count as scans of a schedule: rows of stacks in place, on every engine, proven and read back."""
+"""Tests of loops with a known trip count as scans: rows of stacks in place, on every engine, checked and loaded."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from tests.cost_models import use
 from tests.counting import steps
 from tests.runtime.cuda.steps import arguments, assert_same_bits, on_gpus, planned
 
-# States are stacked in forward and in reverse order, and accumulated with the iteration index; layers are read forward,
-# biases in reverse.
+# States are stacked in forward and in reverse order, and added up with the iteration index. Layers are read in forward
+# order, biases in reverse.
 LAYERS = """
 module {
   sdy.mesh @mesh = <["x"=2, "y"=2]>
@@ -104,7 +104,7 @@ def scan_of(plan: Schedule) -> Item:
 
 
 def in_place(body: Schedule) -> list[bool]:
-    """Return for each result of the scan's body whether it aliases the matching body input."""
+    """Return for each result of the scan's body whether it aliases the corresponding body input."""
     return [body.buffers[n].storage == carried for n, carried in zip(body.outputs, body.inputs, strict=False)]
 
 
@@ -115,9 +115,7 @@ def _compiled() -> Executable:
 
 @pytest.fixture
 def compiled() -> Executable:
-    """The compiled program; cached, since no test changes it. Like `module`, it is compiled with loop unrolling
-    disabled.
-    """
+    """The program compiled with loop unrolling disabled; cached, since no test changes it."""
     return _compiled()
 
 
@@ -146,7 +144,7 @@ def test_scan_rows_are_read_and_written_in_place(compiled: Executable) -> None:
         True,
         False,
         True,
-    ]  # the state and the previous state are each computed in a row of a stack, and copied
+    ]  # the state and the previous state are computed in rows of stacks, and copied from there
     assert not [name for name in compiled.plan.kernels if "slice" in name.replace("all_slice", "")]
     strides = {body.buffers[body.inputs[n]].type.shape: row for n, row in item.attrs.steps.items()}
     assert strides[1, 8] == (TRIPS - 1, -1) and strides[1, 8, 16] == (0, 1)
@@ -222,7 +220,7 @@ def test_nested_scan_matches_reference(tmp_path: Path) -> None:
 
 
 def with_body(plan: Schedule, body: Schedule | None = None, **attrs: Any) -> Schedule:
-    """Return the plan with another body, or with other attributes, of its scan."""
+    """Return the plan with another body, or with other attributes, of the scan in it."""
     items = list(plan.items)
     index = next(n for n, item in enumerate(items) if item.op == "scan")
     regions = items[index].regions if body is None else (body,)
@@ -248,7 +246,7 @@ def test_checker_rejects_rows_written_twice(compiled: Executable) -> None:
 
 
 def test_checker_rejects_early_overwrite_of_carried_value(compiled: Executable) -> None:
-    """The forged body increments the loop counter before the last kernel that reads it."""
+    """The forged body increments the loop counter before a kernel that still reads the old value."""
     (body,) = scan_of(compiled.plan).regions
     counter = body.inputs[0]
     (writer,) = [n for n, item in enumerate(body.items) if body.buffers[item.outputs[0]].storage == counter]

@@ -1,5 +1,6 @@
-"""Sessions: weights and state stay on the devices and are shared by entry functions, on the host and on emulated or
-real GPUs.
+"""Tests of sessions, on the host and on emulated or real GPUs.
+
+Weights and state stay on the devices, and entry functions share them.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ W, X = "tensor<8x4xf32>", "tensor<4x6xf32>"
 DOT = f"%y = stablehlo.dot_general %w, %x, contracting_dims = [1] x [0] : ({W}, {X}) -> tensor<8x6xf32>"
 ROWS = '{sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}'
 COLUMNS = ROWS.replace('{"x"}, {}', '{}, {"x"}')
-# decode keeps a running sum s in place; prefill has the same weights, sharded as PREFILL says.
+# decode updates the running sum s in place. prefill has the same weights; their sharding replaces the word PREFILL.
 TWO = f"""sdy.mesh @mesh = <["x"=2]>
 func.func public @prefill(%w: {W} PREFILL, %x: {X}) -> tensor<8x6xf32> {{
   {DOT}
@@ -42,7 +43,7 @@ func.func public @decode(%w: {W} {ROWS}, %x: {X}, %s: tensor<8x6xf32> {{tf.alias
 w, x = normal(8, 4), normal(4, 6, seed=1)
 WX = w @ x
 GPUS = "cuda" if REAL else Emulation(arch="sm_80", races=True, order=2)
-MOST_RANKS = 3  # of the programs in this file
+MOST_RANKS = 3  # the most ranks that a program in this file has
 
 
 def saved(folder: Path, text: str, prefill: str = ROWS, **options: Any) -> Path:
@@ -52,9 +53,7 @@ def saved(folder: Path, text: str, prefill: str = ROWS, **options: Any) -> Path:
 
 @pytest.fixture(params=["reference", GPUS], ids=["host", "gpus"])
 def device(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The reference device or GPUs. Modules have no kernel code unless GPUs are real; emulated GPUs interpret kernel
-    bodies.
-    """
+    """The reference device or GPUs. Emulated GPUs interpret kernel bodies; only for real GPUs have modules kernel code."""
     if request.param == "cuda":
         require_gpus(MOST_RANKS)
     else:
@@ -160,7 +159,7 @@ def test_state_in_two_layouts_is_converted_on_host(device: Any, tmp_path: Path) 
 
 
 def test_state_that_cannot_be_overwritten_is_copied(device: Any, tmp_path: Path) -> None:
-    """Two results are swapped arguments, and a third is read at other indices than it is written at."""
+    """Two arguments swap their values, and the third is reversed: the program writes it at other indices than it reads."""
     text = f"""func.func @main(%a: {W} {{tf.aliasing_output = 0 : i32}}, %b: {W} {{tf.aliasing_output = 1 : i32}}, %c: {W} {{tf.aliasing_output = 2 : i32}}) -> ({W}, {W}, {W}) {{
       %r = stablehlo.reverse %c, dims = [0] : {W}
       return %b, %a, %r : {W}, {W}, {W}
@@ -189,7 +188,7 @@ def test_session_supports_uneven_tiles_and_global_arguments(device: Any, tmp_pat
             assert close(session["s"], 3 * w)
             assert session.copies == (
                 {} if arguments == "local" else {"s": 2}
-            )  # each device has a copy of the whole array, and a separate copy of its own rows
+            )  # each device holds a copy of the global array, and separately its own rows
 
 
 def test_host_driven_loop_keeps_session_state(device: Any, tmp_path: Path) -> None:
@@ -207,7 +206,7 @@ def test_host_driven_loop_keeps_session_state(device: Any, tmp_path: Path) -> No
 
 
 class Watched(np.ndarray[Any, Any]):
-    """An array that records how many bytes of it are read."""
+    """An array that records how many of its bytes are read."""
 
     read: list[int]
 
@@ -225,7 +224,7 @@ def test_each_rank_reads_its_slice_of_weight_file(device: Any, tmp_path: Path, m
     monkeypatch.setattr(WeightFiles, "__getitem__", lambda self, name: read_tensor(self, name).view(Watched))
     monkeypatch.setattr(
         "meshgen.runtime.sessions.weights.array_of", lambda name, value: (value, "")
-    )  # the original would drop the subclass
+    )  # the original `asarray` would drop this subclass
     for files in (file, str(file), tmp_path, [file]):
         Watched.read = []
         with module.session(device, weights=files) as session:
@@ -274,7 +273,7 @@ def test_session_is_rejected_in_several_processes(tmp_path: Path, monkeypatch: p
 
 
 class Counted:
-    """A driver that records its calls."""
+    """A driver that records the calls of its functions."""
 
     def __init__(self, driver: Any) -> None:
         self._driver, self.calls = driver, list[str]()
@@ -286,7 +285,7 @@ class Counted:
 
 @looks_into_emulated_gpus
 def test_session_restores_context_and_frees_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another library, such as PyTorch, may own the current context. This also covers interrupted steps and failed
+    """Another library, such as PyTorch, may own the current context. This also covers interrupted steps and failing
     sessions.
     """
     monkeypatch.setattr("meshgen.runtime.cuda.devices.code_of", lambda *args: lambda name, capability: None)
@@ -314,8 +313,8 @@ def interrupted(steps: object) -> None:
 
 @looks_into_emulated_gpus
 def test_session_step_is_one_graph_launch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The graph covers all ranks, in a context that is current only during the launch; the host allocates nothing and
-    does not wait.
+    """The graph covers all ranks. Its context is current only during the launch, and the host neither allocates nor
+    waits.
     """
     monkeypatch.setattr("meshgen.runtime.cuda.devices.code_of", lambda *args: lambda name, capability: None)
     weights = {"w": w, "x": x, "s": np.zeros((8, 6), np.float32)}

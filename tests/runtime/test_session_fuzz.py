@@ -1,4 +1,4 @@
-"""A few trials of `session_fuzz.py` on the host and on emulated GPUs."""
+"""Test a few trials of `session_fuzz.py` on the host and on emulated GPUs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Session results own their bytes even if they view the state; state has one layout; threads run one step at a time."""
+"""Tests of session results, which own their bytes even if they are views of the state, and of calls from several
+threads.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ ONES = np.ones((8, 4), np.float32)
 
 
 def views(state: Any, x: Any) -> Any:
-    """Return the new state, and the old state, views of it and the argument `x` as results."""
+    """Return the new state. Also return the old state, views of it and the argument `x`, as other results."""
     old = state["w"]
     new = {"n": state["n"] + 1, "w": old * 0.5 + x}
     return new, {"n": state["n"], "w": old, "row": old[0], "rows": old[2:4], "flat": old.reshape(32), "axis": old[None], "x": x, "next": new["w"][0]}  # fmt: skip
@@ -95,7 +97,7 @@ def test_modules_without_session_are_reentrant(module: Any) -> None:
 
 
 def test_state_with_two_layouts_is_resharded_after_step(device: Any, tmp_path: Path) -> None:
-    """MG0111 warns about it; the next step reads the value in the layout of the argument."""
+    """The compiler warns (MG0111). The next step reads the state in the layout of the argument."""
     exe = mg.compile(lambda w, x: (w + x, (w * x).sum()), {"d": 2}, args=["f32[8,4]"] * 2, in_specs={"w": mg.P("d")}, out_specs={"result.0": mg.P(None, "d")}, donate={"w": 0}, target="cpu")  # fmt: skip
     assert [warning.code for warning in exe.warnings] == ["MG0111"]
     exe.save(tmp_path / "m.mgx")

@@ -1,6 +1,4 @@
-"""Sessions take and return the structures of the program: state is set once, and steps only take the remaining
-arguments.
-"""
+"""Tests of sessions on trees of arrays. State is set once, and a step takes and returns only the remaining values."""
 
 from __future__ import annotations
 
@@ -44,16 +42,16 @@ def test_session_step_takes_and_returns_structures(path: Path) -> None:
     with session_of(path) as session:
         for count in (1, 2):
             results = session({"x": Z, "y": X}, 0.5)
-            assert [*results] == ["sum", "w"]  # the donated state is left out
+            assert [*results] == ["sum", "w"]  # the donated state is not among the results
             np.testing.assert_array_equal(np.asarray(results["w"]), X - count * Z / 2)
         state = session["state"]
         assert isinstance(state, State)
         np.testing.assert_array_equal(state.moments["m"], Y + 2 * X)
         np.testing.assert_array_equal(session["state.w"], X - Z)
         session["state"] = State(Y, {"m": X})
-        results = session(batch={"y": X, "x": results["w"]}, rate=1)  # a result of an earlier step as an argument
+        results = session(batch={"y": X, "x": results["w"]}, rate=1)  # a result of an earlier step is an argument
         np.testing.assert_array_equal(np.asarray(results["w"]), Y - (X - Z))
-        results = session({"x": Z, "y": X}, 0, scale={"s": 2 * X})  # a step may replace a weight
+        results = session({"x": Z, "y": X}, 0, scale={"s": 2 * X})  # this step also replaces a weight
         np.testing.assert_array_equal(np.asarray(results["w"]), (Y - (X - Z)) * 2 * X)
 
 

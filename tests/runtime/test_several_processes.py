@@ -1,4 +1,4 @@
-"""Whole modules with one process per rank, bitwise equal to all ranks in one process."""
+"""Tests of modules with one process per rank: results are bitwise equal to those of all ranks in one process."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def saved(folder: Path, text: str = SPLIT, **options) -> Path:
     return folder / "m.mgx"
 
 
-# Transports are independent of devices, so each is tested with one device only; `several_processes.py` runs all pairs.
+# Transports do not depend on devices, so one device suffices for each. `several_processes.py` runs all combinations.
 PAIRS = [pytest.param("reference", "mpi", marks=needs_mpi), ("emulate", "sockets")]
 
 
@@ -50,7 +50,9 @@ def test_multi_mesh_program_matches_one_process(device: str, by: str, tmp_path: 
 
 
 def test_send_recv_program_matches_one_process(tmp_path: Path) -> None:
-    """This covers messages between emulated GPUs. On the reference device, transfers between meshes are messages, too."""
+    """This covers messages between emulated GPUs. On the reference device, transfers between meshes are messages as
+    well.
+    """
     executable = mg.compile(ROOT / "tests" / "data" / "mlir" / "h14_send_recv.mlir", target=TARGETS["emulate"])
     executable.save(tmp_path / "m.mgx")
     assert run(tmp_path / "m.mgx", executable.mesh.size, "emulate", "sockets") == "equal"
@@ -128,7 +130,9 @@ def test_failure_of_one_rank_is_reported_by_others(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("device", ["reference", "emulate"])
 def test_diverging_ranks_are_reported_by_all(device: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A module compiled without the proof of agreement, such as a forged one, must not hang."""
+    """The compiler proves that ranks agree on the condition. A module without this proof, such as a forged one, must
+    not hang.
+    """
     monkeypatch.setattr("meshgen.codegen.planner.require_agreement", lambda module: None)
     text = PER_DEVICE.replace("WHICH", "%mix")
     path = saved(tmp_path, text, target=TARGETS[device])

@@ -1,4 +1,4 @@
-"""Sharding and assembly of arrays, and handwritten programs on all ranks in lockstep."""
+"""Tests of the simulation: sharding and assembly of arrays, and handwritten programs on all ranks in lockstep."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ def test_assemble_inverts_sharding(sharding: Sharding, shape: tuple[int, int], d
 
 def test_padding_is_poisoned_and_replicas_share_arrays() -> None:
     x = np.ones(4, np.float32)
-    assert np.isnan(shard_array(x, P("b"), MESH, 2)).tolist() == [True, True]  # tiles of 2, 2 and 0 elements
+    # the tiles have 2, 2 and 0 elements, of 2 with padding
+    assert np.isnan(shard_array(x, P("b"), MESH, 2)).tolist() == [True, True]
     assert (shard_array(x.astype(np.int32), P("b"), MESH, 2) == np.int32(-1515870811)).all()
     shards = shard_all(x, P("b"), MESH)
     assert shards[0] is shards[3] and shards[0] is not shards[1]
@@ -69,7 +70,7 @@ def test_replicas_with_differing_imaginary_parts_are_reported() -> None:
 
 
 def dot_program(arguments: str = "local") -> Module:
-    """Return tanh(x @ w) with the contraction of size 7 sharded over b (3 tiles of 3): mask, dot, reduce."""
+    """Return tanh(x @ w) with a contracted dim of size 7, sharded over axis b in 3 tiles of 3: mask, dot, reduce."""
     module = Module(MESH, Graph("main"), "partition", arguments=arguments)
     x, w = Value(TensorType((4, 3), F32)), Value(TensorType((3, 5), F32))
     graph = module.graph
@@ -130,7 +131,9 @@ def test_simulated_kernel_runs_body_per_rank() -> None:
 
 
 def loop_program(uniform: bool) -> Module:
-    """Return `while (c < 20) c = all_reduce(c)`, where c starts at 1 if `uniform`, and otherwise depends on the rank."""
+    """Return `while (c < 20) c = all_reduce(c)`. c starts at 1 if `uniform`, and otherwise at a number that depends on
+    the rank.
+    """
     i32 = TensorType((), "i32")
     module = Module(make_mesh({"x": 2}), Graph("main"), "partition")
     graph = module.graph

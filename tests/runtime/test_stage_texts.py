@@ -1,4 +1,4 @@
-"""Stage texts are compressed in a module; damaged and oversized ones are rejected when they are read."""
+"""Tests of stage texts, which a module stores compressed. Damaged or oversized ones are rejected when they are read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Members and files in the safetensors format: the tensors must cover every byte exactly once."""
+"""Tests of tensors in the safetensors format, as archive members and as files: they must cover every byte exactly once."""
 
 from __future__ import annotations
 

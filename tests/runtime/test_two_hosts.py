@@ -1,4 +1,4 @@
-"""Network namespaces are removed when the process that created them ends, even if it is killed."""
+"""Tests that network namespaces are removed when the process that created them ends, even if it is killed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def names() -> str:
 
 @pytest.fixture
 def creator() -> Generator[tuple[subprocess.Popen[str], str]]:
-    """A process that has created namespaces, and the name of one of them, in which another process runs."""
+    """A process that has created two namespaces, and the name of the one in which another process runs."""
     try:
         ip("netns", "add", f"meshgen-test-{os.getpid()}")
         ip("netns", "del", f"meshgen-test-{os.getpid()}")
@@ -55,7 +55,7 @@ def test_terminated_process_removes_its_namespaces(creator: tuple[subprocess.Pop
 def test_namespaces_of_killed_process_are_removed_later(
     creator: tuple[subprocess.Popen[str], str],
 ) -> None:
-    """The processes inside are killed, too; the namespaces of running processes stay."""
+    """Processes in these namespaces are killed, too. Namespaces of other running processes stay."""
     process, name = creator
     remove_abandoned()
     assert name in names()

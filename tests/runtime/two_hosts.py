@@ -13,12 +13,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 RANKS = 4
-NAME = re.compile(r"\bmeshgen-(\d+)-[01]\b")  # a namespace name, which contains the id of the creating process
+# name of a namespace, which contains the id of the process that created it
+NAME = re.compile(r"\bmeshgen-(\d+)-[01]\b")
 
 
 @dataclass(frozen=True)
 class Hosts:
-    """The hosts on which ranks run.
+    """Two hosts on which ranks run.
 
     Attributes:
         prefix: words before the command of each rank.
@@ -31,7 +32,7 @@ class Hosts:
     link: tuple[str, str] = ("", "")
 
     def set_link(self, state: str) -> None:
-        """Set the link to `state`, which is `up` or `down`."""
+        """Take the link `up` or `down`, as `state` says."""
         ip("-n", self.link[0], "link", "set", self.link[1], state)
 
 
@@ -58,7 +59,8 @@ def remove_abandoned() -> None:
 
 @contextlib.contextmanager
 def two_hosts() -> Generator[Hosts]:
-    """Create two namespaces of two ranks each, linked by a veth pair, and delete them at the end or on SIGTERM.
+    """Create two namespaces, each for two ranks, linked by a veth pair. Delete them at the end or on SIGTERM.
+
     Requires root.
     """
     before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))

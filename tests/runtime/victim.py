@@ -1,12 +1,9 @@
 """Run a rank that fails in the middle of a step: `python -m tests.runtime.victim kill 7 run OUT.mgx ...`
 
-The first argument is the fault: `kill` (SIGKILL), `stop` (SIGSTOP), or a file name. The rank creates this file and
-continues
-when it is deleted. The second argument n is the time: before the n-th message of the rank's collectives is sent. For a
-file
-name only messages between the hosts count; each host has one half of the ranks. If n is 0, nothing fails, and the
-number of
-counted messages is written to standard error.
+The first argument is the fault: `kill` (SIGKILL), `stop` (SIGSTOP), or a file name. In the latter case the rank creates
+the file and waits until it is deleted. The second argument n is the moment: just before the rank sends the n-th message
+of its collectives. With a file name, only messages to the other host count; each host has half of the ranks. If n is
+0, nothing fails, and the rank writes the number of these messages to standard error.
 """
 
 from __future__ import annotations
@@ -35,7 +32,7 @@ def send(world: World, peer: int, name: str, content: Any) -> None:
 
 
 def is_of_collective(name: str) -> bool:
-    """Whether a message belongs to a collective, not to communicator setup (`nccl/KEY`) or to the gathering of results."""
+    """Whether a message belongs to a collective. Communicator setup (`nccl/KEY`) and gathering of results do not count."""
     return name == "message" or name.startswith("group/") or (name.startswith("nccl/") and name.count("/") > 1)
 
 

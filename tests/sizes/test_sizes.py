@@ -1,4 +1,4 @@
-"""Tensor dims of unknown size until load: given input shapes determine all others, or contradict the program."""
+"""Tests of tensor dims whose size is unknown until load: input shapes determine all others, or contradict the program."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_contradicting_shapes_are_rejected(shapes: dict[str, tuple[int, ...]], c
 
 
 def test_constant_of_computed_shape_must_have_matching_size() -> None:
-    """Six elements as two rows of n, which is only valid for n = 3."""
+    """A constant of six elements becomes two rows of n, which is only valid for n = 3."""
     module = parse_text("""
     func.func @main(%x: tensor<?xi32>) -> tensor<2x?xi32> {
       %n = stablehlo.get_dimension_size %x, dim = 0 : (tensor<?xi32>) -> tensor<i32>
@@ -213,7 +213,7 @@ OPEN: dict[str, tuple[str, dict[str, tuple[int, ...]]]] = {
 @pytest.mark.parametrize("sizes", [(1, 2), (2, 3), (3, 1), (7, 1), (1, 7)], ids=str)
 @pytest.mark.parametrize("name", OPEN)
 def test_open_dims_work_on_any_mesh_in_both_argument_modes(name: str, sizes: tuple[int, int], arguments: str) -> None:
-    """Several open dims, also sums and products of them, with uneven and empty tiles, of local and of global arguments."""
+    """Programs have several open dims, and sums and products of these, with uneven and empty tiles."""
     text, shapes = OPEN[name]
     module = replace(with_shapes(parse_text(text), shapes), mesh=make_mesh({"x": sizes[0], "y": sizes[1]}))
     result = check(module, pipeline=lambda sized_module: mg.lower(sized_module, stage="partition", arguments=arguments))
@@ -221,7 +221,7 @@ def test_open_dims_work_on_any_mesh_in_both_argument_modes(name: str, sizes: tup
 
 
 def test_bitcast_convert_of_open_dims() -> None:
-    """The bytes of an element form a new last dim; the other dims are those of the operand."""
+    """The bytes of an element form a new last dim. The other dims are those of the operand."""
     text = "func.func @f(%x: tensor<?x3xf32>) -> tensor<?x3x4xi8> {\n  %a = stablehlo.bitcast_convert %x : (tensor<?x3xf32>) -> tensor<?x3x4xi8>\n  return %a : tensor<?x3x4xi8>\n}\n"
     for shapes, rows in (({"x": (5, 3)}, 5), ({"x": (0, None)}, 0)):
         assert with_shapes(parse_text(text), shapes).graph.outputs[0].type.shape == (rows, 3, 4)

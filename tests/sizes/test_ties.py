@@ -1,4 +1,4 @@
-"""Dims that must have equal sizes according to the operands and results of each op."""
+"""Tests of the dims that must have equal sizes according to the operands and results of an op."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from meshgen.sizes.ties import ties_of
 
 
 def tied(graph: Graph, dims: dict[str, tuple[Value, int]]) -> set[str]:
-    """Return which named dims are in the same size class, as `a=b`."""
+    """Return the named dims that must have equal sizes, as `a=b`."""
     size_classes = ties_of(graph)
     return {
         f"{a}={b}"

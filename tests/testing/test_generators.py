@@ -1,4 +1,4 @@
-"""Random programs: rare features of the ODD vocabulary, and functions of nested arguments with keys in any order."""
+"""Tests of generators: rare features of the ODD vocabulary, and functions of nested arguments with keys in any order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The oracle accepts correct programs, and detects errors of padding, replicas and rounding."""
+"""Tests of the oracle: it accepts correct programs, and detects errors of padding, replicas and rounding."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from meshgen.testing.shrink import shrink
 from tests.sharding.local_programs import Program, tensor
 from tests.trials import trials
 
-GROUPS = trials(6)  # of 16 random programs each, so that a failure names few seeds
+GROUPS = trials(6)  # number of groups, each of 16 random programs, so that a failure names few seeds
 
 
 def _local(module: Module) -> Module:
@@ -48,7 +48,7 @@ def test_pipelines_preserve_results_of_random_programs(group: int) -> None:
 
 
 def _without(op: str) -> Callable[[Module], Module]:
-    """Return a pipeline that replaces each op `op` with its operand."""
+    """Return a pipeline that removes each op named `op` and forwards its operand."""
 
     def cut(graph: Graph, replacements: dict[Value, Value]) -> Graph:
         nodes: list[Node] = []
@@ -75,7 +75,7 @@ def test_pipeline_that_drops_an_op_is_detected(op: str) -> None:
     assert any(not check(random_program(seed), pipeline=pipeline).ok for seed in range(200)), f"none needs {op}"
 
 
-def test_check_record_has_fields_of_command_line_report() -> None:
+def test_oracle_record_has_fields_of_command_line_report() -> None:
     module = random_program(3)
     record = check(module, pipeline=_local).record()
     assert record["ok"] is True
@@ -140,8 +140,9 @@ def test_random_program_is_determined_by_seed() -> None:
 
 
 def test_shrink_keeps_only_failing_ops() -> None:
-    """Without masks, a sum over an unevenly sharded dim is wrong. All other ops are removed, and three rows on two
-    devices remain.
+    """Without masks, a sum over an unevenly sharded dim is wrong. Shrinking removes all other ops, and leaves three
+    rows on
+    two devices.
     """
     graph, init = Graph("main"), TensorType((), "f32")
     graph.inputs = [Value(tensor("f32[13,7]"), "a"), Value(init, "b"), Value(tensor("f32[7]"), "c")]
@@ -168,7 +169,7 @@ def test_shrink_returns_minimal_program_unchanged() -> None:
 
 @cache
 def entered(seed: int, stage: str) -> Module:
-    """Return the seed's program after a stage; cached, since tests do not change it."""
+    """Return the program of `seed` after a stage; cached, since tests do not change it."""
     if stage == "propagate":
         return propagate(random_program(seed))
     return materialize(entered(seed, "propagate")) if stage == "materialize" else optimize(entered(seed, "materialize"))
@@ -182,7 +183,7 @@ def test_check_accepts_program_of_every_stage(stage: str) -> None:
 
 
 def test_check_of_local_program_detects_lost_summand() -> None:
-    """Partial values may be reduced in another place, but a lost summand is detected."""
+    """A program may reduce partial values at another point, but must not lose a summand."""
     p = Program(x=4)
     a, b = p.input("f32[8]", P(partial="x")), p.input("f32[8]", P(partial="x"))
     both = [p.add("all_reduce", [v], "f32[8]", axes=("x",), kind="sum") for v in (a, b)]

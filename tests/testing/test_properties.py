@@ -1,4 +1,4 @@
-"""Properties of the sharding passes that hold for every program, tested on random programs."""
+"""Tests of properties that the sharding passes have for every program, on random programs."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ from meshgen.testing.random_programs import options_of
 from tests.trials import trials
 
 GROUPS = trials(10)
-READ_BACK = trials(2)  # groups whose text is parsed back at every stage
-SIZE = 8  # programs of a group, so that a failure names few seeds
+READ_BACK = trials(2)  # number of groups whose programs are parsed back from text at every stage
+SIZE = 8  # number of programs in a group, so that a failure names few seeds
 ROOT = Path(__file__).resolve().parents[2]
 
 
 @lru_cache(maxsize=len(GROUPS) * SIZE)
 def propagated(seed: int) -> Module:
-    """Return the seed's program after propagation; cached, since tests do not change it."""
+    """Return the program of `seed` after propagation; cached, since tests do not change it."""
     return propagate(random_program(seed))
 
 
@@ -80,7 +80,7 @@ def _carried(body: Graph, node_sharding: NodeSharding) -> Graph:
 
 
 def _with_options(body: Graph, done: Graph) -> Graph:
-    """Return a branch with the options that propagation chose in `done`."""
+    """Return `body` with the sharding options that propagation chose for the corresponding nodes of `done`."""
     nodes: list[Node] = []
     for node, decided in zip(body.nodes, done.nodes, strict=True):
         if node.op in ("if", "case"):
@@ -94,9 +94,9 @@ def _with_options(body: Graph, done: Graph) -> Graph:
 
 
 def written_out(done: Module) -> tuple[Module, list[Node]]:
-    """Express all decisions of propagation as required annotations and options of a program at stage import.
+    """Return the program as before propagation, with every propagated sharding as a required annotation or an option.
 
-    Returns the program, and its nodes that correspond to those of `done`, in order.
+    Also returns the counterparts of the nodes of `done`, in order.
     """
     replacements: dict[Value, Value] = {}
     nodes: list[Node] = []
@@ -165,7 +165,7 @@ def shuffled(graph: Graph, rng: np.random.Generator) -> Graph:
 
 
 def _value_shardings(graph: Graph) -> dict[Value, Sharding]:
-    """Return the sharding of every value defined by a node or by a region of a control-flow node."""
+    """Return the sharding of every value that a node or a region of a control-flow node defines."""
     shardings: dict[Value, Sharding] = {}
     for node in graph.nodes:
         shardings |= zip(node.results, _sharding_of(node).results, strict=True)
@@ -201,7 +201,7 @@ def test_propagation_is_independent_of_program_order(group: int) -> None:
 
 
 def digest(count: int) -> str:
-    """Return a digest of the texts of `count` random programs after optimize."""
+    """Return a digest of the texts of `count` random programs after stage optimize."""
     hash_ = hashlib.sha256()
     for seed in range(count):
         stages = run_stages(random_program(seed), options_of(seed), Timing(), "optimize")
@@ -210,7 +210,9 @@ def digest(count: int) -> str:
 
 
 def test_propagation_is_independent_of_hash_seed() -> None:
-    """This process, which has compiled other programs, must agree with a fresh process that has another hash seed."""
+    """This process, which has compiled other programs, must get the same digest as a new process with another hash
+    seed.
+    """
     program = "from tests.testing.test_properties import digest; print(digest(15))"
     seed = "1" if os.environ.get("PYTHONHASHSEED") == "0" else "0"
     other = subprocess.run(
@@ -220,7 +222,7 @@ def test_propagation_is_independent_of_hash_seed() -> None:
 
 
 def _keeps(annotation: Annotation, actual: Sharding, module: Module, shape: tuple[int, ...]) -> bool:
-    """Whether a required annotation was kept, except for axes of size 1 and additional axes on open dims."""
+    """Whether a required annotation was kept. Additional axes are allowed if they have size 1 or shard an open dim."""
     mesh = module.mesh
     requested = annotation.sharding.without_even_offsets(shape, mesh).canonical(mesh)
     actual = actual.canonical(mesh)
@@ -256,11 +258,11 @@ def test_propagation_keeps_required_annotations(group: int) -> None:
 
 # Optimizations --------------------------------------------------------------------------------------------------
 
-FEWEST_PASSES = 6  # passes that change some random program; the other passes have tests of their own
+FEWEST_PASSES = 6  # number of passes that change some random program; tests of their own cover the other passes
 
 
 def _has_changed(before: Module, after: Module) -> bool:
-    """Whether a pass changed the program."""
+    """Whether a pass changed the program, from the modules before and after."""
     ops = [[(n.op, n.operands, n.results) for n in module.graph.nodes] for module in (before, after)]
     return ops[0] != ops[1]
 

@@ -1,4 +1,4 @@
-"""Shrunk random programs that once failed: dims of size 0, options that alone name a mesh, values next to a pole."""
+"""Tests of shrunk random programs that once failed, for instance with dims of size 0 or values next to a pole."""
 
 from __future__ import annotations
 
@@ -73,7 +73,9 @@ def test_sum_read_through_reshape_has_kernel() -> None:
     ("tail", "holds"), [(-8.0, True), (-4.03125, False), (-4.09375, False)], ids=["far", "just above", "just below"]
 )
 def test_error_bound_is_infinite_next_to_pole(tail: float, holds: bool) -> None:
-    """The sum 8.0625 + tail - 4 in bf16 has roundings as large as the result, so its logarithm may be infinite or NaN."""
+    """The rounding errors of 8.0625 + tail - 4 in bf16 may be as large as the sum, so its logarithm may be infinite or
+    NaN.
+    """
     module = parse_text(
         MESH
         + """func.func @f(%a: tensor<3xbf16>) -> tensor<bf16> {
@@ -104,7 +106,7 @@ WRAPPING = {
 
 @pytest.mark.parametrize("use", WRAPPING)
 def test_wrapping_sum_is_reduced_before_wider_use(use: str) -> None:
-    """A sum left partial would not wrap in the narrower type."""
+    """If the i8 sum stayed partial, its use in i32 would add summands that have not wrapped."""
     module = parse_text(MESH + f"""func.func @f(%a: tensor<3x8xi8> {_SPLIT}, %b: tensor<8x64xi8>, %w: tensor<64x1xi8>) -> tensor<3x1xi32> {{
         %h = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] : (tensor<3x8xi8>, tensor<8x64xi8>) -> tensor<3x64xi8>
         {WRAPPING[use]}
@@ -124,7 +126,9 @@ def test_wrapping_sum_is_reduced_before_wider_use(use: str) -> None:
     ids=str,
 )
 def test_rows_of_one_device_reach_others_bitwise(dtype: str, number: float) -> None:
-    """Summands of other devices must not change the bits: 0.0 + -0.0 is 0.0, and a scale dtype has no zero."""
+    """Other devices contribute neutral summands, which must not change bits: 0.0 + -0.0 is 0.0, and a scale dtype has
+    no zero.
+    """
     index_types = "tensor<i32>, tensor<i32>"
     module = parse_text(MESH + f"""func.func @f(%a: tensor<8x3x{dtype}> {{sdy.sharding = #sdy.sharding<@mesh, [{{"x"}}, {{}}]>}}, %i: tensor<i32>, %z: tensor<i32>) -> tensor<1x3x{dtype}> {{
         %r = stablehlo.dynamic_slice %a, %i, %z, sizes = [1, 3] : (tensor<8x3x{dtype}>, {index_types}) -> tensor<1x3x{dtype}>
@@ -163,7 +167,9 @@ def test_unused_recv_keeps_its_order() -> None:
 
 
 def test_reshape_chooses_nested_sub_axes(tmp_path: Path) -> None:
-    """8 x 6 = 24 x 2 sharded by 6: one dim would split the axis at 2 and another at 3, and these sub-axes do not nest."""
+    """8 x 6 becomes 24 x 2, sharded by an axis of size 6. One dim would split the axis at 2 and another at 3, and these
+    sub-axes do not nest.
+    """
     path = tmp_path / "p.mlir"
     path.write_text("""shard.grid @mesh(shape = 6) {axis_names = ["x"]}
       func.func @f(%a: tensor<8x6xf32>) -> (tensor<24x2xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}) {
@@ -175,7 +181,7 @@ def test_reshape_chooses_nested_sub_axes(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("arguments", ["local", "global"])
 def test_alternating_partial_kinds_are_initialized_outside_in(arguments: str, tmp_path: Path) -> None:
-    """For partial kinds xor, and, xor, each reduction must leave the neutral element of the next one."""
+    """For partial kinds xor, and, xor, the inner reduction must yield the neutral element of the outer one."""
     path = tmp_path / "p.mlir"
     path.write_text("""shard.grid @mesh(shape = 2x2x2) {axis_names = ["x", "y", "z"]}
       func.func @f(%a: tensor<5xi32> {meshgen.sharding = #meshgen.annotation<@mesh, [[]] partial = xor["x"] and["y"] xor["z"]>}) -> tensor<5xi32> {

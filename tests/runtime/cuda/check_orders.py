@@ -1,13 +1,11 @@
-"""Run whole programs on emulated GPUs in random issue orders: `python -m tests.runtime.cuda.check_orders
-FILE_OR_FOLDER...`.
+"""Run whole programs on emulated GPUs in random issue orders.
 
-All ranks of a step are one CUDA graph, and its results must have the same bits in all orders. Kernels are interpreted
-from
-their IR bodies, and the results must be bitwise equal to those of the simulated ranks.
-(`tests.emulator.check_programs` compares the PTX of kernels with their bodies.) With --ptx the emulator executes the
-PTX that
-ships, and the results must be within the stated error bounds of the program on one device. That takes hours if matrices
-have
+    python -m tests.runtime.cuda.check_orders FILE_OR_FOLDER...
+
+The step of all ranks is one CUDA graph, and its results must have the same bits in all issue orders. By default the
+emulator interprets the IR bodies of kernels, and the results must be bitwise equal to those of the simulated ranks.
+(`tests.emulator.check_programs` compares the PTX of kernels with their bodies.) With --ptx it executes the shipped PTX,
+and the results must be within the stated error bounds of the program on one device. That takes hours if matrices have
 thousands of rows. Programs that the compiler rejects, or that have unknown sizes, are skipped.
 
 Prints a verdict for each program and the totals. Exits with 1 if a program is wrong, faults or does not finish.
@@ -38,11 +36,11 @@ from tests.emulator.programs import programs_in, say
 from tests.runtime.cuda.steps import arguments, on_gpus, same_bits
 
 Array = np.ndarray[Any, Any]
-OVER = "MG0604"  # The diagnostic code of an exceeded time limit.
+OVER = "MG0604"  # diagnostic code of an exceeded time limit
 
 
 class Wrong(Exception):
-    """Results differ from the expected ones."""
+    """The results of a program differ from the expected ones."""
 
 
 def compiled(file: Path, options: argparse.Namespace) -> LoadedModule:
@@ -86,7 +84,7 @@ def bits_of_ranks(module: LoadedModule, inputs: dict[str, Array], results: Seque
 
 
 def within_bounds(file: Path, module: LoadedModule, inputs: dict[str, Array], results: Sequence[Array]) -> str:
-    """Compare results with the program on one device and describe the largest error as a fraction of its stated bound."""
+    """Compare `results` with the program on one device. Return the largest error as a fraction of its bound, as text."""
     program = parse_text(file.read_text())
     meshes = [part.mesh for part in program.parts] or [program.mesh]
     worst = 0.0
@@ -101,7 +99,10 @@ def within_bounds(file: Path, module: LoadedModule, inputs: dict[str, Array], re
 
 
 def verdict(file: Path, options: argparse.Namespace) -> tuple[str, str]:
-    """Return `right`, `wrong`, `at fault`, `unfinished`, `refused` or `without code`, and a description."""
+    """Return the verdict on a program and a description.
+
+    The verdict is `right`, `wrong`, `at fault`, `unfinished`, `refused` or `without code`.
+    """
     module = None
     try:
         with time_limit(options.time_limit):

@@ -1,8 +1,8 @@
-"""Seed random faults in plans, lowered collectives, launches and captures: `python -m tests.runtime.cuda.seed_faults
---count 500`.
+"""Seed random faults in plans, lowered collectives, launches and captures.
 
-Each fault must cause an error or change the results. Without a fault, every program must be bitwise equal to the
-simulated
+    python -m tests.runtime.cuda.seed_faults --count 500
+
+A fault must cause an error or change the results. Without a fault, every program must be bitwise equal to the simulated
 ranks. A removed wait may also be redundant, if the plan checker proves it. All kinds of faults are equally frequent.
 Prints the verdicts by kind of fault.
 """
@@ -53,13 +53,13 @@ def one_of(rng: random.Random, choices: Sequence[Any]) -> Any:
 
 
 def works_of(executor: Executor, kind: type) -> list[RankWork]:
-    """Return the work of every rank for all collectives that have a step of type `kind`."""
+    """Return the work of each rank for each collective that has a step of type `kind`."""
     works = [work for by_rank in executor.parts[0].frame.works.values() for work in by_rank.values()]
     return [work for work in works if any(isinstance(step, kind) for step in work.lowered.steps)]
 
 
 def change_step(rng: random.Random, executor: Executor, kind: type, change: Callable[[Any], Step | None]) -> None:
-    """Change or remove one random step of type `kind` of one random rank."""
+    """Apply `change` to a random step of type `kind` of a random rank. The step is removed if `change` returns None."""
     work: RankWork = one_of(rng, works_of(executor, kind))
     steps = list(work.lowered.steps)
     index = one_of(rng, [n for n, step in enumerate(steps) if isinstance(step, kind)])
@@ -109,7 +109,7 @@ def short_message(rng: random.Random, executor: Executor) -> None:
 
 
 def swapped_collectives(rng: random.Random, executor: Executor) -> None:
-    """Swap two calls on the same communicator on one rank."""
+    """On one rank, swap two collectives on the same communicator."""
     frame = executor.parts[0].frame
     calls = {n: next((s for s in w[0].lowered.steps if isinstance(s, Group)), None) for n, w in frame.works.items()}
     pairs = [
@@ -144,8 +144,9 @@ def left_out_wait(rng: random.Random, plan: Schedule) -> Schedule:
 
 
 def short_arena(rng: random.Random, plan: Schedule) -> Schedule:
-    """Make the arena one byte too short for the last buffer in it that is not scratch, because some ranks may need less
-    scratch.
+    """Make the arena one byte too short for its last buffer.
+
+    Ignores scratch, because some ranks may need less of it than planned.
     """
     not_scratch = {n for item in plan.items for n in (*item.inputs, *item.outputs) if plan.buffers[n].type.nbytes}
     return replace(plan, arena_bytes=max(plan.buffers[n].end for n in not_scratch) - 1)
@@ -157,7 +158,7 @@ KINDS = (*LATE, *EARLY, *CAPTURE)
 
 
 def verdict(rng: random.Random, module: LoadedModule, fault: str) -> str:
-    """Return `seen`, `unseen`, or `needless` for a removed wait that the plan checker proves redundant."""
+    """Return `seen` or `unseen`, or `needless` for a removed wait that the plan checker proves redundant."""
     inputs = arguments(module)
     plan = EARLY[fault](rng, module.schedule) if fault in EARLY else module.schedule
     original_functions = {name: getattr(graph, name) for name in CAPTURE}
@@ -193,7 +194,7 @@ def require_right(module: LoadedModule) -> None:
 
 
 def verdict_anywhere(rng: random.Random, modules: Sequence[LoadedModule], fault: str) -> str:
-    """Return the verdict on `fault` in a random program to which it applies."""
+    """Return the verdict on `fault` in the first of the shuffled programs to which it applies."""
     for module in rng.sample(modules, len(modules)):
         with contextlib.suppress(FaultDoesNotApply):
             return verdict(rng, module, fault)
@@ -201,7 +202,7 @@ def verdict_anywhere(rng: random.Random, modules: Sequence[LoadedModule], fault:
 
 
 def run(count: int, seed: int, modules: Sequence[LoadedModule]) -> Counter[tuple[str, str]]:
-    """Count the verdicts on `count` random faults, by kind of fault."""
+    """Count the verdicts on `count` random faults for each kind of fault."""
     rng, verdicts = random.Random(seed), Counter[tuple[str, str]]()
     for number in range(count):
         fault = KINDS[number % len(KINDS)]

@@ -1,9 +1,8 @@
-"""Helpers for tests of the executor: modules planned without compiling kernels, whose bodies emulated GPUs interpret.
+"""Helpers for tests of the executor: modules planned without compiling kernels. Emulated GPUs interpret kernel bodies.
 
 With MESHGEN_TEST_GPUS=real, which `make gpu` sets, kernels are compiled for MESHGEN_TEST_TARGET and run on this
-machine's GPUs
-through NVIDIA's libraries. Tests that need more GPUs than the machine has, or that inspect emulated GPUs, are then
-skipped.
+machine's GPUs through NVIDIA's libraries. Tests that need more GPUs than the machine has, or that inspect emulated
+GPUs, are then skipped.
 """
 
 from __future__ import annotations
@@ -35,7 +34,10 @@ looks_into_emulated_gpus = pytest.mark.skipif(REAL, reason="looks into emulated 
 
 
 def planned(text: str, folder: Path, **options: Any) -> LoadedModule:
-    """Load the module of an MLIR text or of an .mlir file; it has no kernel code unless GPUs are real."""
+    """Load the module of a program, given as MLIR text or as the path of an .mlir file.
+
+    The module has no kernel code unless GPUs are real.
+    """
     file = folder / "program.mlir"
     if not text.endswith(".mlir"):
         file.write_text(text)
@@ -44,7 +46,9 @@ def planned(text: str, folder: Path, **options: Any) -> LoadedModule:
 
 
 def save(path: Path, program: Any, *args: Any, weights: Any = None, **options: Any) -> None:
-    """Plan a program, or compile it in f32 precision for real GPUs, and save its module to `path`."""
+    """Save the module of a program to `path`. For real GPUs its kernels are compiled with f32 precision, else it has
+    none.
+    """
     if REAL:
         executable = mg.compile(program, *args, target=TARGET, precision="highest", **options)
     else:
@@ -57,7 +61,7 @@ def arguments(module: LoadedModule, seed: int = 0) -> dict[str, Array]:
 
 
 def programs(module: LoadedModule, change: Callable[[Schedule], Schedule] = lambda plan: plan) -> list[Program]:
-    """Return the executor's programs of all parts, with `change` applied to each plan."""
+    """Return the executor's program for each part of the module, with `change` applied to its plan."""
     return [
         Program(replace(part.manifest, plan=change(part.schedule)), part.loaded.constants, _code_of(part.loaded))
         for part in module.parts
@@ -65,8 +69,9 @@ def programs(module: LoadedModule, change: Callable[[Schedule], Schedule] = lamb
 
 
 def _code_of(loaded: Loaded) -> code.CodeOf:
-    """Return a lookup of compiled kernels for real GPUs, or a lookup that returns None so that kernel bodies are
-    interpreted.
+    """Return a lookup of the compiled kernels for real GPUs.
+
+    For emulated GPUs, returns a lookup that always gives None, so that they interpret kernel bodies.
     """
     return code.code_of(loaded.manifest.kernels, loaded.member, real(1)) if REAL else lambda name, capability: None
 
@@ -84,7 +89,7 @@ def require_gpus(count: int) -> Api:
 
 
 def executor_of(module: LoadedModule, seed: int = 0, races: bool = True, **options: Any) -> Executor:
-    """Return an executor of the module. On real GPUs its first step is not captured, as in the engine for them."""
+    """Return an executor of the module. On real GPUs it does not capture its first step, like the engine for real GPUs."""
     api = gpus(module, seed, races)
     return Executor(programs(module), api, **{"warm_up": REAL} | options)
 
@@ -98,7 +103,7 @@ def on_gpus(
 ) -> list[Array]:
     """Run `steps` steps and return the global results of the last one.
 
-    Real GPUs run at least three steps, because the first is issued directly, the second captured, and the third a graph
+    Real GPUs run at least three steps: the first is issued directly, the second is captured, and the third is a graph
     launch.
     """
     executor = executor_of(module, seed, races, **options)
@@ -117,8 +122,9 @@ def same_bits(array: Array, other: Array) -> bool:
 
 
 def assert_same_bits(results: Sequence[Array], expected: Sequence[Array]) -> None:
-    """Check that results are bitwise equal. On real GPUs floats only need to be close, since reduction orders and
-    functions differ.
+    """Check that results are bitwise equal.
+
+    On real GPUs, floats only need to be close, since reduction orders and math functions differ.
     """
     for result, other in zip(results, expected, strict=True):
         if REAL and result.dtype.kind in "fc":

@@ -1,5 +1,6 @@
-"""Copies of strided boxes and reductions on one device: their PTX runs on an emulated GPU and must match NumPy; ptxas
-must accept it.
+"""Tests of copies of strided boxes and of reductions on one device.
+
+Their PTX runs on an emulated GPU and must match NumPy, and ptxas must accept it.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def on_device(lowered: Lowered, operands: list[Array], result: Array) -> Array:
 
 
 def random_boxes(rng: np.random.Generator, dtype: str) -> tuple[Box, Box]:
-    """Return two boxes of the same random shape, of up to five dims, inside differently sized arrays."""
+    """Return two boxes of one random shape with up to five dims, inside arrays of different sizes."""
     rank = int(rng.integers(0, 6))
     shape = rng.integers(1, 5, rank)
     boxes = []
@@ -73,7 +74,7 @@ def test_contiguous_copy_is_one_run_and_rows_use_wide_words() -> None:
     whole, rows = dense(OPERAND, "bf16", (4, 64)), dense(OPERAND, "bf16", (4, 80)).part([(0, 4), (0, 64)])
     assert list(copies(whole, whole, 0, 4096)) == [Run(0, 4096, 512)]
     (call,) = copies(whole, rows, 0, 4096)
-    assert call.itemsize == 16 and call.values[2] == 32  # 256 elements of two bytes: 32 chunks of 16 bytes
+    assert call.itemsize == 16 and call.values[2] == 32  # 256 elements of two bytes are 32 chunks of 16 bytes
     (odd,) = copies(whole, rows, 0, 4098)
     assert odd.itemsize == 2 and odd.values[2] == 256
 
@@ -93,7 +94,7 @@ def operands_of(dtype: str, count: int, size: int) -> list[Array]:
         operands = [(rng.standard_normal(size) * 4).astype(kind) for _ in range(count)]
         operands[1][3] = np.nan
         return operands
-    # products of small integers are exact, while NumPy may round complex products once less
+    # products of small integers are exact, while NumPy may round complex products one time less
     if dtype in ("c64", "c128"):
         parts = rng.integers(-5, 6, (count, 2, size))
         return [(real + 1j * imaginary).astype(kind) for real, imaginary in parts]

@@ -1,4 +1,4 @@
-"""The random-order campaign `check_orders` distinguishes correct programs from wrong ones."""
+"""Tests of the random-order campaign `check_orders`: it distinguishes correct programs from wrong ones."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_shipped_ptx_gets_verdict_right() -> None:
     "order, description", [(0, "other bits than the simulated ranks"), (2, "order 2 has other bits than order 0")]
 )
 def test_different_bits_get_verdict_wrong(order: int, description: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The results of issue order `order` are changed; for 0, those of all orders."""
+    """The test changes the results of issue order `order`, or of all orders if `order` is 0."""
 
     def changed(module: Any, inputs: Any, number: int, options_: Namespace) -> Any:
         results = results_of(module, inputs, number, options_)

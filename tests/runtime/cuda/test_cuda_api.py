@@ -1,6 +1,4 @@
-"""Error messages if CUDA or NCCL is missing, too old or fails; and the table of NCCL prototypes compared with its
-header.
-"""
+"""Tests of error messages if CUDA or NCCL is missing, too old or fails, and of NCCL prototypes against `nccl.h`."""
 
 from __future__ import annotations
 
@@ -24,7 +22,7 @@ from meshgen.runtime.cuda.nccl import PROTOTYPES, Nccl, load_nccl
 
 
 def bindings(monkeypatch: pytest.MonkeyPatch, driver: Any) -> None:
-    """Make `import cuda.bindings.driver` return `driver`, or raise it if it is an ImportError."""
+    """Make `import cuda.bindings.driver` return `driver`, or raise `driver` if it is an ImportError."""
 
     def import_module(name: str) -> Any:
         if isinstance(driver, ImportError):
@@ -122,7 +120,7 @@ def test_old_nccl_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_real_and_emulated_nccl_have_same_functions() -> None:
-    """`InitRank` takes a name in both. The real library gets the name in its configuration."""
+    """`InitRank` takes a communicator name in both. The real library gets the name in its configuration."""
     emulated_names = {name for name in dir(EmulatedNccl) if name.startswith("nccl")}
     real_names = set(PROTOTYPES) - {"ncclCommInitRankConfig"} | {n for n in dir(Nccl) if n.startswith("nccl")}
     assert emulated_names == real_names
@@ -178,7 +176,7 @@ def test_nccl_constants_match_header() -> None:
 
 
 def test_real_nccl_accepts_calls_without_gpu() -> None:
-    """Without a GPU this covers the version, unique ids and error texts."""
+    """Without a GPU, this covers the version, unique ids and error texts."""
     header()
     library = load_nccl()
     assert library.ncclGetVersion()[1] >= nccl.OLDEST

@@ -1,4 +1,4 @@
-"""A rank's GPU: cleanup after use, failure and abandonment, and kernels that exceed its shared memory."""
+"""Tests of a rank's GPU: cleanup after use, failure and abandonment, and kernels that exceed its shared memory."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from tests.emulator.rig import ADD_ONE
 
 
 def test_device_close_leaves_no_current_context() -> None:
-    """Closing the last user destroys the context, after which CUDA runtime calls in this thread would fail if it stayed
-    current.
+    """When its last user closes, a device destroys its context. If it stayed current, later CUDA calls in this thread
+    failed.
     """
     api = emulated(1, "sm_90")
     device = Device(api, 0)
@@ -38,13 +38,13 @@ def test_abandoned_hung_device_keeps_its_memory(monkeypatch: pytest.MonkeyPatch)
     device.allocate(64, "some")
     monkeypatch.setattr(devices, "GRACE_SECONDS", 0.01)
     monkeypatch.setattr(type(api.driver), "cuStreamQuery", lambda *_: (NOT_READY,))
-    monkeypatch.setattr(type(api), "is_stuck", False)  # real devices cannot tell that they are stuck
+    monkeypatch.setattr(type(api), "is_stuck", False)  # real devices cannot tell whether they are stuck
     device.abandon()
     assert api.machine and len(api.machine.memory.live) == 1
 
 
 def test_failed_device_can_be_abandoned() -> None:
-    """Every call on a failed device fails, and `abandon` raises none of these errors."""
+    """Every driver call on a failed device fails, but `abandon` raises no error."""
     api = emulated(1, "sm_90")
     device = Device(api, 0)
     device.allocate(64, "some")

@@ -1,4 +1,4 @@
-"""GPU memory is freed when a session ends."""
+"""Tests that GPU memory is freed when a session ends."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.runtime.test_session import TWO, WX, close, saved, w, x
 
 @pytest.fixture
 def gpus(monkeypatch: pytest.MonkeyPatch, few_objects: None) -> Api:
-    """Emulated GPUs that interpret kernel bodies."""
+    """The API of emulated GPUs that interpret kernel bodies."""
     emulated_gpus = emulated(2, "sm_90")
     monkeypatch.setattr("meshgen.runtime.cuda.devices.code_of", lambda *args: lambda name, capability: None)
     monkeypatch.setattr("meshgen.runtime.sessions.session_devices._GPUS", {"emulate": lambda *_: emulated_gpus})
@@ -44,7 +44,7 @@ def test_dropped_session_is_freed_with_its_last_result(gpus: Api, started: Calla
     del session
     assert allocation_count and allocations(gpus) == allocation_count and close(result, WX)
     del result
-    assert allocations(gpus) == allocation_count  # the result still uses the memory of one rank
+    assert allocations(gpus) == allocation_count  # the last result still uses the memory of one rank
     del shard
     assert not allocations(gpus)
 
@@ -52,7 +52,7 @@ def test_dropped_session_is_freed_with_its_last_result(gpus: Api, started: Calla
 def test_session_close_frees_memory_after_failed_step(
     gpus: Api, started: Callable[[], Session], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The step is still running when `close` fails."""
+    """The step is still running when `close` is called and fails."""
 
     def fails(steps: object) -> None:
         raise RuntimeFailure(Diagnostic("MG0604", "a step fails"))

@@ -1,5 +1,6 @@
-"""Whole programs on emulated GPUs: all ranks in one CUDA graph, in random orders with race checks, bitwise equal to the
-reference.
+"""Tests of whole programs on emulated GPUs. All ranks are in one CUDA graph, which runs in random orders with race
+checks.
+Results are bitwise equal to the reference.
 
 `make gpu` runs these tests on real GPUs (`steps.REAL`).
 """
@@ -133,7 +134,7 @@ def test_stored_arguments_are_uploaded_once(tmp_path: Path) -> None:
         assert_same_bits(executor.run(filled(module, inputs))[0], module.run(inputs))
         for device, upload in zip(executor.devices, before, strict=True):
             device.upload = upload
-    assert len(uploads) == 4 * (3 + 2)  # four ranks upload x in each of three steps, and both weights in the first
+    assert len(uploads) == 4 * (3 + 2)  # in three steps, four ranks upload x each time, and both weights only once
 
 
 @looks_into_emulated_gpus
@@ -173,7 +174,7 @@ def test_failed_executor_setup_frees_all_memory(module: LoadedModule, monkeypatc
 
 
 def test_executor_restores_current_context_of_caller(module: LoadedModule) -> None:
-    """Another library, such as PyTorch, may have made GPU 2 current in this thread."""
+    """Another library, such as PyTorch, may have made a context on GPU 2 current in this thread."""
     api, inputs = gpus(module), filled(module, arguments(module))
     caller_context = api.cuda("cuDevicePrimaryCtxRetain", 2)
     api.cuda("cuCtxSetCurrent", caller_context)
@@ -193,13 +194,13 @@ def test_executor_restores_current_context_of_caller(module: LoadedModule) -> No
 def test_captured_step_is_one_graph_launch(module: LoadedModule, monkeypatch: pytest.MonkeyPatch) -> None:
     inputs = filled(module, arguments(module))
     executor = executor_of(module)
-    for _ in range(2):  # The first or the second step captures the graph.
+    for _ in range(2):  # the graph is captured in the first step, on real GPUs in the second one
         executor.run(inputs)
     calls: list[str] = []
     cuda = Api.cuda
     monkeypatch.setattr(Api, "cuda", lambda self, name, *args: (calls.append(name), cuda(self, name, *args))[1])
     executor.run(inputs)
-    copies = {"cuMemcpyHtoD", "cuMemcpyDtoH"}  # copies of arguments and results
+    copies = {"cuMemcpyHtoD", "cuMemcpyDtoH"}  # copies of arguments and results are allowed
     assert [name for name in calls if name not in copies and "Ctx" not in name] == ["cuGraphLaunch"]
 
 
@@ -243,7 +244,7 @@ LOOP = """func.func @main(%a: tensor<8x4xf32>, %b: tensor<8x4xf32>) -> (tensor<8
 
 @pytest.mark.parametrize("trips", [0, 1, 2, 7])
 def test_loop_with_known_trip_count_is_captured(trips: int, tmp_path: Path) -> None:
-    """Loop-carried values swap their positions in every iteration."""
+    """The two loop-carried values swap positions in every iteration."""
     module = planned(
         LOOP.replace("TRIPS", str(trips)), tmp_path, mesh={"x": 2}, in_specs={"a": mg.P("x"), "b": mg.P("x")}
     )
@@ -251,7 +252,7 @@ def test_loop_with_known_trip_count_is_captured(trips: int, tmp_path: Path) -> N
     executor = executor_of(module)
     for _ in range(2):
         assert_same_bits(executor.run(filled(module, inputs))[0], module.run(inputs))
-    if trips > 1:  # loops of zero or one iteration may be inlined without a trip count
+    if trips > 1:  # a loop of zero or one iteration may be inlined
         assert len(executor.parts[0].graphs) == 1
 
 
@@ -259,7 +260,7 @@ def test_loop_with_known_trip_count_is_captured(trips: int, tmp_path: Path) -> N
     "op, kind, which", [("if", "i1", True), ("if", "i1", False), ("case", "i32", 0), ("case", "i32", 9)]
 )
 def test_host_driven_branch_matches_reference(op: str, kind: str, which: int, tmp_path: Path) -> None:
-    """One branch contains a host-driven loop with a collective in it."""
+    """One branch contains a loop that the host drives, with a collective in its body."""
     module = planned(BRANCH.replace("OP", op).replace("TYPE", kind), tmp_path)
     chosen = np.array(which, np.bool_ if op == "if" else np.int32)
     inputs = dict(zip(module.input_names, (A, np.int32(3), chosen), strict=True))
@@ -318,7 +319,7 @@ def test_emulated_gpu_rejects_kernel_without_ptx(module: LoadedModule) -> None:
 
 @looks_into_emulated_gpus
 def test_hung_local_devices_are_aborted_after_timeout(module: LoadedModule, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Emulated devices would detect at once that all of them wait, so `is_stuck` imitates real ones."""
+    """Emulated devices detect at once that all of them wait. The test disables this (`is_stuck`), as on real devices."""
     api = gpus(module)
     executor = Executor(programs(module), api, time_out=0.05)
     args = [np.ones(b.type.sizes, b.type.numpy_dtype) for b in module.inputs]

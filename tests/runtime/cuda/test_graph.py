@@ -1,4 +1,4 @@
-"""Steps captured as CUDA graphs: captured again when pointers change, and updated in place if the topology is the same."""
+"""Tests of CUDA graphs of steps: captured again if pointers change, and updated in place if the topology is the same."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from meshgen.runtime.cuda.graph import StepGraph
 
 
 class TwoDevices:
-    """Copies one buffer to another on each of two devices. `issue` reads the addresses in `targets`."""
+    """Two devices, on each of which a step copies one buffer to the address in `targets`."""
 
     def __init__(self) -> None:
         self.api = emulated(2, "sm_80", races=True)

@@ -1,4 +1,4 @@
-"""The host reads which collectives a device has reached."""
+"""Test that the host can read which collectives a device has reached."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The executor on this machine's real GPUs, with the same modules as on emulated ones."""
+"""Tests of the executor on this machine's real GPUs, with the same modules as on emulated ones."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def layers(x: mg.Tensor, w: mg.Tensor) -> mg.Tensor:
 
 
 def assert_runs(path: Path) -> None:
-    """Check three steps (issued, captured, launched again) against the CPU, with a tolerance for tf32 GEMMs."""
+    """Compare three steps with the CPU: issued, captured, and launched again. The tolerance covers tf32 GEMMs."""
     module = mg.load(path)
     inputs = arguments(module)
     expected = module.run(inputs)

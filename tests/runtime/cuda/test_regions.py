@@ -1,4 +1,4 @@
-"""Parallel copies of values between regions on a device: several copies behave as if they happened simultaneously."""
+"""Tests of parallel copies of values between regions on a device: the copies behave as if they were simultaneous."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from meshgen.runtime.cuda.regions import Copy, in_order
 
 @pytest.mark.parametrize("sources", list(itertools.product(range(4), repeat=3)))
 def test_overlapping_copies_behave_as_parallel_copies(sources: tuple[int, ...]) -> None:
-    """Slots 0, 1 and 2 get the old contents of any of slots 0 to 3, which includes swaps, chains and cycles."""
+    """Slots 0, 1 and 2 get the old contents of any of slots 0 to 3. This includes swaps, chains and cycles."""
     size, staging = 16, 4096
     copies = [Copy({0: source * size}, {0: target * size}, size) for target, source in enumerate(sources)]
     memory = np.zeros(3 * staging, np.uint8)

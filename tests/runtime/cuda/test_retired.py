@@ -1,4 +1,4 @@
-"""Executors that are no longer used are freed when no call is running."""
+"""Tests that an executor that is no longer used is freed as soon as no call is running."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from meshgen.runtime.cuda.retired import retire
 
 
 class Executor:
-    """A stand-in that counts how often it is freed."""
+    """A stand-in for an executor that counts calls of `close`."""
 
     def __init__(self, fails: bool = False) -> None:
         self.freed, self._fails = 0, fails

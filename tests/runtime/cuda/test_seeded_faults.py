@@ -1,5 +1,6 @@
-"""Faults seeded in plans, lowered collectives and captures are detected, and the messages name the collective, rank or
-buffer.
+"""Tests that faults seeded in plans, lowered collectives and captures are detected.
+
+Messages name the collective, the rank or the buffer.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def module(tmp_path_factory: pytest.TempPathFactory) -> LoadedModule:
 
 
 def outcome(module: LoadedModule, change: Callable[[Schedule], Schedule], seed: int = 0) -> MeshgenError | None:
-    """Return the error of a step with a changed plan, or None if it succeeds."""
+    """Run a step with the plan that `change` returns. Return its error, or None if it succeeds."""
     executor = Executor(programs(module, change), gpus(module, seed))
     try:
         executor.run(filled(module, arguments(module)))
@@ -60,7 +61,7 @@ def is_proven(plan: Schedule, mesh: Mesh) -> bool:
 
 @pytest.mark.parametrize("name", WITH_EVENTS)
 def test_every_removed_wait_is_a_race(name: str, tmp_path: Path) -> None:
-    """A removed wait may also be redundant, if the plan checker proves that everything is still ordered."""
+    """A removed wait is either a race, or redundant according to a proof of the plan checker."""
     module = planned(str(MLIR / f"{name}.mlir"), tmp_path)
     waits = [(number, event) for number, item in enumerate(module.schedule.items) for event in item.waits]
     assert waits
@@ -143,7 +144,7 @@ def changed_message(step: Step, change: Callable[[Messages], Messages]) -> Step:
 
 
 def other_first(step: Messages, **changes: object) -> Messages:
-    """Return the step with `changes` applied to the first message that it sends."""
+    """Return `step` with `changes` applied to the first message that it sends."""
     return replace(step, sends=(step.sends[0]._replace(**changes), *step.sends[1:]))
 
 
@@ -188,7 +189,7 @@ def test_allocation_during_capture_is_detected(module: LoadedModule, monkeypatch
 
 
 def test_write_past_arena_end_is_detected(tmp_path: Path) -> None:
-    """The arena ends at the last buffer, and a guard band follows."""
+    """A buffer that reaches the end of the arena is followed by a guard band."""
     module = planned(str(MLIR / "c08_swap.mlir"), tmp_path)
     plan = module.schedule
     last = max(plan.buffers, key=lambda buffer: buffer.end)
@@ -204,7 +205,7 @@ def item_of(plan: Schedule, op: str) -> Item:
 
 
 def test_removed_copy_changes_results(tmp_path: Path) -> None:
-    """Unwritten memory keeps its poison pattern."""
+    """The target of the copy is never written, so it contains the poison pattern."""
     module = planned(str(MLIR / "c17_move_both.mlir"), tmp_path)
     executor = executor_of(module)
     for works in collective_works(executor):

@@ -1,6 +1,4 @@
-"""Kernel times between events: a cold launch and then a warm one, on an emulated GPU whose events have prescribed
-times.
-"""
+"""Tests of kernel times between events: a cold launch and then a warm one, with event times prescribed by the test."""
 
 from __future__ import annotations
 
@@ -15,7 +13,7 @@ from meshgen.runtime.cuda.timing import FLUSHES, EventTimer, Timing
 
 
 class Recorded:
-    """A driver that records the calls issued to streams. The n-th recorded event happens at `TIMES[n]` milliseconds."""
+    """A driver that records the calls issued to streams. The n-th event is recorded at time `TIMES[n]` in milliseconds."""
 
     TIMES = (0.0, 0.5, 0.75)
 
@@ -43,7 +41,7 @@ class Recorded:
         return self._driver.cuEventRecord(event, stream)
 
     def cuEventElapsedTime(self, start: int, end: int) -> Any:
-        # rejects events without timing and events that have not happened
+        # the emulated driver rejects events without timing and events that have not happened
         result, _ = self._driver.cuEventElapsedTime(start, end)
         order = self._events[-3:]
         return result, self.TIMES[order.index(end)] - self.TIMES[order.index(start)]
