@@ -27,7 +27,7 @@ def split_ref(ref: str) -> tuple[str, int, int | None]:
 def nests(left: str, right: str) -> bool:
     """Whether two references to one axis belong to a common factorization of the axis.
 
-    For example, subaxes of the factorizations 2 x 3 and 3 x 2 of 6 devices may not.
+    For example, with 6 devices, `x:(1)2` of 2 x 3 and `x:(1)3` of 3 x 2 do not.
 
     Source: Shardy, `AxisRefAttr::canCoexist`.
     """

@@ -245,7 +245,7 @@ def _as_program_error(error: BaseException, program: str) -> MeshgenError | None
 
 
 def _internal(error: BaseException, called: Invocation) -> int:
-    """Save a reproducer of an internal error and report its path."""
+    """Save a reproducer of an internal error, and report the path of the reproducer."""
     import shlex
     import traceback
 

@@ -129,7 +129,7 @@ class Timing:
             self._around.pop()
 
     def _count(self) -> None:
-        """Add the time since the last call to the innermost stage."""
+        """Add the time since the last call of this method to the innermost running stage."""
         now = self.clock()
         if self._around:
             self.seconds[self._around[-1]] += now - self._since

@@ -136,14 +136,14 @@ class Mesh(Shown):
         axes = tuple(replace(axis, size=sizes.get(axis.name, axis.size)) for axis in self.axes)
         return replace(self, axes=axes)
 
-    def completed(self, given: Mesh) -> Mesh:
+    def completed(self, user_mesh: Mesh) -> Mesh:
         """Combine this mesh, which the program declares, with a user's mesh.
 
         A user's mesh with a proper subset of the axes sets the sizes of these axes. Any other mesh replaces this one.
         """
-        if not set(given.names) < set(self.names):
-            return replace(given, machine=given.machine or self.machine)
-        return self.with_sizes(given.by_name)
+        if not set(user_mesh.names) < set(self.names):
+            return replace(user_mesh, machine=user_mesh.machine or self.machine)
+        return self.with_sizes(user_mesh.by_name)
 
     def axis(self, ref: str) -> Axis:
         """Return the axis to which `ref` refers, entirely or in part. Raises ShardingError if the mesh has no such
@@ -309,22 +309,22 @@ def _python_integer(size: Any) -> Any:
         return size
 
 
-def meshes_of(given: Meshes) -> tuple[Mesh, ...]:
+def meshes_of(mesh_argument: Meshes) -> tuple[Mesh, ...]:
     """Convert a user's argument to a sequence of meshes. It may be one mesh (also of `jax.sharding` or PyTorch),
     several meshes by name, or None.
 
     Raises UsageError if the argument is not a mesh, ShardingError if a size is invalid.
     """
-    if given is None or isinstance(given, Mesh):
-        return () if given is None else (given,)
-    if not isinstance(given, Mapping):
-        listed: Sequence[Any] = given if isinstance(given, (list, tuple)) else [given]
+    if mesh_argument is None or isinstance(mesh_argument, Mesh):
+        return () if mesh_argument is None else (mesh_argument,)
+    if not isinstance(mesh_argument, Mapping):
+        listed: Sequence[Any] = mesh_argument if isinstance(mesh_argument, (list, tuple)) else [mesh_argument]
         meshes = [_convert_foreign_mesh(item) for item in listed]
         if invalid := [item for item in meshes if not isinstance(item, Mesh)]:
             hint = 'give {"dp": 2, "tp": 4}, what make_mesh returns, or several by name: {"first": {"dp": 2}, ...}'
             raise UsageError(Diagnostic("MG0001", f"expected a mesh, got {invalid[0]!r}", hint=hint))
         return tuple(meshes)
-    sizes = cast("Mapping[str, Any]", given)
+    sizes = cast("Mapping[str, Any]", mesh_argument)
     sizes = {name: _convert_foreign_mesh(item) for name, item in sizes.items()}
     if not any(isinstance(item, (Mesh, Mapping)) for item in sizes.values()):
         return (make_mesh(sizes),)

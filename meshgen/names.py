@@ -36,7 +36,7 @@ def whole_number(text: str) -> int | None:
     return int(text) if re.fullmatch(r"[0-9]{1,18}", text) else None
 
 
-def nearest_names(name: str, known: Iterable[str], most: int = 3, alike: float = 0.6) -> list[str]:
+def nearest_names(name: str, names: Iterable[str], most: int = 3, alike: float = 0.6) -> list[str]:
     """Return at most `most` known names that are similar to `name`, the most similar first.
 
     Args:
@@ -44,7 +44,7 @@ def nearest_names(name: str, known: Iterable[str], most: int = 3, alike: float =
     """
     from difflib import get_close_matches  # imported late: slow, and only needed for a wrong name
 
-    return get_close_matches(name, list(known), most, alike)
+    return get_close_matches(name, list(names), most, alike)
 
 
 _BYTES = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,18})?)\s*(?:([kmgt])(i?b)?|b)?", re.IGNORECASE)

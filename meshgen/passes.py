@@ -21,4 +21,4 @@ BY_STAGE: dict[str, tuple[Pass, ...]] = {  # stage that runs the passes -> its p
     "partition": (*optimize.LOCAL_PASSES, *overlap.PASSES),
     "fuse": (loop_unroll, *fuse.PASSES, product_fusion, horizontal_fusion),
 }
-PASSES = {each.name: each for passes in BY_STAGE.values() for each in passes}
+PASSES = {stage_pass.name: stage_pass for passes in BY_STAGE.values() for stage_pass in passes}

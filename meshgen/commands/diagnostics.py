@@ -22,8 +22,8 @@ def run_with_diagnostics(form: str, output: Output, run: Callable[[], int], as_r
     """Run a command, write its warnings, notes and error as one document in format `form`, and return the exit code.
 
     Args:
-        as_refusal: converts an exception to an error for the user, or to None for an internal error, which is raised
-            again.
+        as_refusal: converts an exception to an error for the user. For an internal error it returns None, and the
+            exception is raised again.
     """
     diagnostics: list[LeveledDiagnostic] = []
     output.collected = diagnostics

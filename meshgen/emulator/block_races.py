@@ -27,7 +27,7 @@ class BlockRaces:
         self._starts, self._grain = starts, grain
         first = starts.astype(np.int64) // grain
         words = np.cumsum(-(-stops.astype(np.int64) // grain) - first)
-        # added to the index of a word in the address space, gives its index in the tables below
+        # difference between the table index and the address-space index of a word, for each range
         self._shift = np.r_[0, words][:-1] - first
         count = int(words[-1]) if len(words) else 0
         self._readers, self._writers, self._updaters = (np.zeros(count, np.int32) for _ in range(3))

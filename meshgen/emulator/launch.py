@@ -235,7 +235,7 @@ def _specials(wave: Wave) -> dict[str, Array]:
 
 
 def _symbols(entry: Entry, variable_addresses: dict[str, int]) -> dict[str, Array]:
-    """Return the addresses of variables and parameters, as u64 arrays of shape [1, 1]."""
+    """Map the names of variables and parameters to addresses, which are u64 arrays of shape [1, 1]."""
     addresses = dict(variable_addresses)
     for space, base in (("shared", SHARED_BASE), ("local", LOCAL_BASE)):
         addresses |= {name: base + offset for name, offset in layout(entry.variables.values(), space)[0].items()}

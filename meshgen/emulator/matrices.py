@@ -149,7 +149,9 @@ def layout_b(depth: int, packed: int) -> Layout:
 
 
 def gathering(layout: Layout, shape: tuple[int, int]) -> Array:
-    """Invert a layout: return for each element of a matrix of `shape` its index among the elements of the threads."""
+    """Invert a layout: return for each element of a matrix of `shape` the index in the flattened array [threads,
+    elements].
+    """
     rows, columns = layout
     indices = np.empty(shape, np.int64)
     indices[rows, columns] = np.arange(rows.size).reshape(rows.shape)

@@ -45,7 +45,7 @@ class Memory:
         return tuple((start, stop - start) for start, stop in zip(self._starts, self._stops, strict=True))
 
     def allocate(self, nbytes: int, label: str = "") -> int:
-        """Allocate `nbytes` poisoned bytes and return their address.
+        """Allocate `nbytes` bytes, filled with `POISON`, and return the address.
 
         Raises MemoryError if the device has too little memory left.
         """

@@ -94,7 +94,7 @@ def registers_of(operand: Operand | None) -> Iterator[Register]:
         case Negated(register):
             yield register
         case Pair(first, second):
-            yield from (each for each in (first, second) if isinstance(each, Register))
+            yield from (operand_part for operand_part in (first, second) if isinstance(operand_part, Register))
         case Vector(parts):
             for part in parts:
                 yield from registers_of(part)
@@ -189,7 +189,7 @@ class Entry:
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """A parsed PTX file. `target` is its architecture, for example `sm_90a`."""
+    """A parsed PTX file. `target` is the architecture, for example `sm_90a`."""
 
     target: str
     entries: Mapping[str, Entry]

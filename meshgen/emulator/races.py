@@ -109,7 +109,9 @@ class Races:
             raise DeviceFault("race", "threads write different values to one place of shared memory at once")
 
     def fence(self, warps: Array) -> None:
-        """Record a `fence.proxy.async` of `warps` [blocks, warps]: asynchronous units see their earlier writes."""
+        """Record a `fence.proxy.async` of `warps` [blocks, warps]: asynchronous units see the earlier writes of these
+        warps.
+        """
         if warps.all():
             self._unfenced[:] = False
             return
@@ -124,11 +126,11 @@ class Races:
         joined_clocks = np.where(warps[:, :, None], self.clocks, 0).max(1)
         self.learn(warps, joined_clocks)
 
-    def learn(self, warps: Array, known: Array) -> None:
-        """Raise the clocks of `warps` [blocks, warps] to at least the clocks `known` [blocks, warps]. These warps then
-        begin a new step.
+    def learn(self, warps: Array, other_clocks: Array) -> None:
+        """Raise the clocks of `warps` [blocks, warps] to at least the clocks `other_clocks` [blocks, warps]. These
+        warps then begin a new step.
         """
-        self.clocks = np.where(warps[:, :, None], np.maximum(self.clocks, known[:, None, :]), self.clocks)
+        self.clocks = np.where(warps[:, :, None], np.maximum(self.clocks, other_clocks[:, None, :]), self.clocks)
         diagonal = np.arange(self._warps)
         self.clocks[:, diagonal, diagonal] += warps
 

@@ -16,7 +16,7 @@ from meshgen.ops.evaluate.fused import lost
 
 MODES = ("rn", "rz", "rm", "rp")
 _F16, _F32, _F64 = np.dtype(np.float16), np.dtype(np.float32), np.dtype(np.float64)
-# the bits of an f64 that f32 drops, and their value at a tie
+# mask of the low f64 bits that f32 drops, and their value at a tie
 _TIE_MASK, _TIE = np.uint64(0x1FFFFFFF), np.uint64(0x10000000)
 _ONE = np.uint64(1)
 

@@ -1,7 +1,7 @@
 """Tensor maps (TMA descriptors): 128 bytes that describe a tensor in global memory and the tile to copy.
 
 The encoding of a GPU is not published, so the emulator uses its own. `tensormap.replace` and the emulated driver write
-it.
+maps in this encoding.
 """
 
 from __future__ import annotations

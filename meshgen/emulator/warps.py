@@ -216,7 +216,9 @@ def _match(instruction: Instruction) -> Action:
 
 @opcode("elect")
 def _elect(instruction: Instruction) -> Action:
-    """Decode `elect`: the first participating thread of the warp gets a true predicate; all threads get its lane index."""
+    """Decode `elect`: the first participating thread of the warp gets a true predicate, and all threads get the lane
+    index of that thread.
+    """
     words(instruction, "sync", last=0)
     target = instruction.operands[0]
     if not isinstance(target, Pair):

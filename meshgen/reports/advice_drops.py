@@ -92,7 +92,7 @@ def _annotation_texts(site: Site, solved: Solved) -> set[str]:
 
 
 def _drop_annotation(module: Module, origin: _Origin) -> Module | None:
-    """Return the program without the annotation, or only with its mesh if it names one.
+    """Return the program without the sharding of the annotation. A mesh that the annotation names is kept.
 
     Returns None if the sharding comes from elsewhere, for example from an option of an op.
     """

@@ -31,7 +31,7 @@ DIMS = 2  # chosen: number of dims of a value for which a split is proposed, tho
 def scatters(executable: Compiled, numbers: Sequence[int] | None) -> Iterator[Change]:
     """Yield changes that annotate the first users of an all_reduce as sharded.
 
-    The possible saving of a change is the exposed time of its group of all-reduces.
+    All-reduces with the same cause form a group. The possible saving of a change is the exposed time of the group.
 
     Args:
         numbers: indices of the all-reduces; None for all.
@@ -50,8 +50,8 @@ def scatters(executable: Compiled, numbers: Sequence[int] | None) -> Iterator[Ch
 def _changes_of_group(
     module: Module, group: Group, sums: Sequence[Served], entered: Mapping[int, Value]
 ) -> Iterator[Change]:
-    """Yield, for the first value computed from the sums, a change per sharded dim, for the dims with the largest local
-    size.
+    """Yield changes that shard the first value computed from the sums: one change for each of the dims with the largest
+    local size.
     """
     mesh, has_several_meshes = sums[0].part.mesh, bool(sums[0].mesh)
     first_results = [edge.users[0] for collective in sums for edge in collective.edges if edge.users]

@@ -48,7 +48,7 @@ def splits(executable: Compiled, numbers: Sequence[int] | None) -> Iterator[Chan
 
 
 def _gather_seconds_by_value(part: Compiled, numbers: set[int] | None) -> dict[int, float]:
-    """Map the id of each result to the total seconds of the gathers of its op's operands.
+    """Map the id of each value to the total seconds of the gathers of operands from which it is computed.
 
     Args:
         numbers: indices of the gathers to add up; None for all.

@@ -27,7 +27,7 @@ from meshgen.sharding.reshard.plan import same_layout
 class UnfollowedAnnotation:
     """An annotation that no value of the optimized program follows, and the reason."""
 
-    value: str  # with a leading `%`; `%?` if it has no name
+    value: str  # name of the annotated value with a leading `%`, or `%?` if the value has no name
     asked: str
     required: bool
     why: str

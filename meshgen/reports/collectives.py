@@ -197,7 +197,9 @@ def _chain_lines(chains: Sequence[dict[str, Any]]) -> Iterator[str]:
 
 
 def _rejected_lines(records: Sequence[dict[str, Any]]) -> Iterator[str]:
-    """Yield the rejected alternatives for the ops at both ends of the reshard, those with the least extra time first."""
+    """Yield the rejected alternatives for the ops at both ends of the reshard, ordered by the extra time that they
+    take.
+    """
     alternatives = sorted(records, key=lambda alternative: alternative["seconds_more"])
     yield from (f"instead: {alternative['text']}" for alternative in alternatives[:SHOWN_REJECTED])
     if len(alternatives) > SHOWN_REJECTED:

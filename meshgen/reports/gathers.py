@@ -181,14 +181,14 @@ def _unasked_gather(gather: Gather, executable: Compiled, best_change_hint: str)
     return Diagnostic("MG0210", message, gather.used, tuple(dict.fromkeys(notes)), hint)
 
 
-def gathers_table(found: Sequence[Gather], first: int = 0, most: int = 12) -> Any:
+def gathers_table(unrequested: Sequence[Gather], first: int = 0, most: int = 12) -> Any:
     """Return a table of the `most` largest gathers. Collectives are numbered from `first` on."""
     rows = [
         (f"%{g.value}" if g.value else "", g.source, g.target, f"%{g.user}" if g.user else "", bytes_text(g.ring_bytes), ", ".join(f"#{n + first}" for n in g.numbers[:3]), place_text(g.used))
-        for g in found[:most]
+        for g in unrequested[:most]
     ]  # fmt: skip
-    total = bytes_text(sum(gather.ring_bytes for gather in found))
-    title = f"Gathered although no annotation requires it (--strict refuses them): {len(found)}, {total}"
+    total = bytes_text(sum(gather.ring_bytes for gather in unrequested))
+    title = f"Gathered although no annotation requires it (--strict refuses them): {len(unrequested)}, {total}"
     columns = ("value", "sharding", "needed as", "for", "moved", "collective", "at")
     return table_of(title, columns, rows, left=("sharding", "needed as", "for", "collective", "at"))
 

@@ -31,7 +31,7 @@ FIGURES = ("step_seconds", "ring_bytes", "peak_memory_bytes")
 def packaged_record(executable: Compiled) -> dict[str, Any]:
     """Return the report of a module: the program's record without wall times, and how it was planned."""
     options, module = executable.options, next(iter(executable.stages.values()))
-    # wall times would make the bytes of a module differ between compilations
+    # without wall times, which would make the bytes of a module differ between compilations
     record = {key: value for key, value in executable.record().items() if key != "seconds"}
     choices = {
         "arguments": options.arguments,

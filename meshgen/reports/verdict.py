@@ -114,9 +114,9 @@ def _repeats(executable: Compiled) -> Iterator[Point]:
         analysis, groups = part.analysis, repeated_work(part)
         if analysis is None or not groups or not analysis.flops_per_device:
             continue
-        share = sum(each.wasted for each in groups) / analysis.flops_per_device
+        share = sum(group.wasted for group in groups) / analysis.flops_per_device
         if share > _REPEATED:
-            computing = sum(each.item.seconds * each.times for each in part.plan.launches() if each.item.kernel)
+            computing = sum(launch.item.seconds * launch.times for launch in part.plan.launches() if launch.item.kernel)
             text = f"{100 * share:.2g} % of the work is repeated on other devices, most by {groups[0]}"
             yield Point(share * computing, text, "--advise")
 

@@ -34,7 +34,7 @@ def on_one_device(graph: Graph, *meshes: Mesh) -> Graph:
 def _written_out(graph: Graph, meshes: Sequence[Mesh], replacements: dict[Value, Value]) -> Graph:
     """Return the graph without manual computations.
 
-    `replacements` maps replaced values to their replacements, also for outer regions.
+    `replacements` maps values, also of outer regions, to the values that replace them.
     """
     result = Graph(graph.name, graph.inputs)
     for node in graph.nodes:
@@ -164,7 +164,8 @@ class _LockstepWriter(Rows):
         """Write control flow that communicates, for all devices together.
 
         Devices that exchange data take the same branch and run the same number of iterations; other devices may differ.
-        For each choice, all devices take that branch; each device then uses the results for its own choice.
+        The branch is executed once for each choice, by all devices. Each device then uses the results of the branch
+        that it chose.
         """
         if node.op == "while":
             return self._looped(node, operands)
@@ -177,7 +178,9 @@ class _LockstepWriter(Rows):
         return [list(row) for row in zip(*picked, strict=True)]
 
     def _looped(self, node: Node, inputs: list[Row]) -> list[Row]:
-        """Write a loop that runs until no device continues. A device that has stopped keeps its values."""
+        """Write a loop that runs until every device has stopped. A device that has stopped keeps the values of its last
+        iteration.
+        """
         condition, body = node.regions
         condition_region, body_region = (
             self._lockstep_region(region, self.ranks, self.rows_of) for region in (condition, body)
@@ -209,8 +212,8 @@ class _LockstepWriter(Rows):
         return [results[i : i + count] for i in range(0, len(results), count)]
 
     def _lockstep_region(self, region: Graph, ranks: tuple[int, ...], captures: Mapping[Value, Row]) -> Graph:
-        """Return a region for the devices `ranks`. It has one input per original input and device, and outputs
-        likewise.
+        """Return a region for the devices `ranks`. It has one input per original input and device, and one output per
+        original output and device.
         """
         rows = [[Value(value.type, "", None, value.loc) for _ in ranks] for value in region.inputs]
         inner = Graph(region.name, [value for row in rows for value in row])

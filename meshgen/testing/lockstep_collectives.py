@@ -60,14 +60,16 @@ class Rows(Builder):
         return value if (start, stop) == (0, value.type.sizes[dim]) else super().rows(value, dim, start, stop)
 
     def reduced(self, values: Sequence[Value], kind: str) -> Value:
-        """Reduce the values in their order."""
+        """Reduce the values one by one, in the order of the list."""
         total = values[0]
         for value in values[1:]:
             total = self.elementwise(OP_OF_KIND[kind], total, value)
         return total
 
     def groups(self, node: Node, row: Row, run: Callable[[list[Value]], list[Value]]) -> Row:
-        """Call `run` on the values of each group, in group order, and return its results by device."""
+        """Call `run` on the values of each group of the collective `node`, in group order, and return the results by
+        device.
+        """
         results: dict[int, Value] = {}
         for group in self.mesh.groups(node.attrs.axes):
             results.update(zip(group, run([row[rank] for rank in group]), strict=True))

@@ -181,7 +181,9 @@ def _local_meaning(module: Module, args: Sequence[Array]) -> tuple[list[Array], 
 
 
 def compare(type_: TensorType, expected: Array, actual: Array, bound: Array | float) -> OutputCheck:
-    """Compare one output with its reference: elements within `bound`, infinities and NaNs at the same positions."""
+    """Compare one output with the expected one. Elements must be equal within `bound`, and infinities and NaNs must be
+    at the same positions.
+    """
     if actual.shape != expected.shape or actual.dtype != expected.dtype:
         return OutputCheck(type_, False, float("inf"), 0.0)
     if not expected.size:

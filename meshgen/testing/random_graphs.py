@@ -49,7 +49,7 @@ def random_open_program(seed: int) -> OpenProgram:
 
 
 def random_program_on_two_meshes(seed: int, variety: Variety = USUAL) -> Module:
-    """Return the `random_program` of the seed with some of its annotations on a second mesh."""
+    """Return the program `random_program(seed)` with some annotations moved to a second mesh."""
     return on_two_meshes(random_program(seed, variety), np.random.default_rng([seed, 2]))
 
 

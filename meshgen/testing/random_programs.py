@@ -171,7 +171,8 @@ def _fault_of_calls(seed: int) -> Fault | None:
 
 
 def closings(seed: int, options: Options) -> list[Module]:
-    """Return the open program of a seed, read back from its text, for each set of sizes for which it is valid.
+    """Return the open program of a seed at each set of trial sizes for which it is valid. The program is read back from
+    its text.
 
     Raises:
         MeshgenError: the program is invalid for the first set.

@@ -101,7 +101,7 @@ def _fewer_outputs(module: Module) -> Iterator[Module]:
 
 
 def _fewer_dead(module: Module) -> Iterator[Module]:
-    """Remove all unused ops, or one of them."""
+    """Yield the module without all unused ops, then without one of them."""
     graph = module.graph
     used = {value for node in graph.nodes for value in used_by(node)}
     dead = [node for node in graph.nodes if used.isdisjoint(node.results) and not {*graph.outputs} & {*node.results}]
@@ -111,8 +111,8 @@ def _fewer_dead(module: Module) -> Iterator[Module]:
 
 
 def _fewer_nodes(module: Module) -> Iterator[Module]:
-    """Remove one op, the last ones first. The result is replaced by an operand of the same type, or else by a new
-    input.
+    """Yield the module without one op, the last ones first. The result is replaced by an operand of the same type, or
+    else by a new input.
     """
     for node in reversed(module.graph.nodes):
         if len(node.results) == 1:
@@ -123,7 +123,7 @@ def _fewer_nodes(module: Module) -> Iterator[Module]:
 
 
 def _fewer_inner_nodes(module: Module) -> Iterator[Module]:
-    """Remove one op of a region, the last ones first.
+    """Yield the module without one op of a region, the last ones first.
 
     An earlier value of the same type in the region replaces the result.
     """
@@ -189,21 +189,21 @@ def _with_mesh(module: Module, old: Mesh, new: Mesh) -> Module:
 
 
 def _plainer_tiles(module: Module) -> Iterator[Module]:
-    """Remove the halo and the offsets of one annotation."""
+    """Yield the module without the halo and the offsets of one annotation."""
     for index, sharding in enumerate(_shardings(module)):
         if sharding.halo or sharding.offsets:
             yield _with_shardings(module, lambda annotated: replace(annotated, halo=(), offsets=()), index)
 
 
 def _fewer_axes(module: Module) -> Iterator[Module]:
-    """Remove one axis from one annotation."""
+    """Yield the module without one axis of one annotation."""
     for index, sharding in enumerate(_shardings(module)):
         for ref in sharding.used_axes:
             yield _resharded(module, lambda axis, removed=ref: axis != removed, index)
 
 
 def _smaller_dims(module: Module) -> Iterator[Module]:
-    """Replace one size by a smaller one in the entire program."""
+    """Yield the module with one size replaced by a smaller one in the entire program."""
     sizes = {size for value in module.graph.values() for size in value.type.sizes}
     for size in sorted(sizes, reverse=True):
         for smaller in dict.fromkeys((1, 2, 3, size // 2, size - 1)):

@@ -16,7 +16,7 @@ Array = np.ndarray[Any, Any]
 Call = Callable[..., Any]
 # number of calls before the samples, and of samples (chosen: torch.compile is done after 10 calls)
 WARM_UP, SAMPLES = 10, 30
-WIDE = 8192  # rows and columns of the GEMM that measures the peak FLOP/s (chosen: long enough to reach it)
+WIDE = 8192  # rows and columns of the GEMM that measures the peak FLOP/s (chosen: large enough to reach the peak)
 
 
 class Torch:
@@ -30,8 +30,8 @@ class Torch:
         """Measure the function of a program, eager and compiled.
 
         Returns:
-            `against` (the name of the faster one) and `against_us`, and the results. An empty dict and None if PyTorch
-            has no such function.
+            A record with `against` (the name of the faster variant) and `against_us` (its time), and the results of the
+            function. Returns ({}, None) if PyTorch has no such function.
         """
         function = baseline(self._torch, name)
         if function is None:

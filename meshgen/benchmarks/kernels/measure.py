@@ -66,8 +66,8 @@ class Gpu:
     """The device that measures kernels.
 
     Attributes:
-        timer_of: creates the timer of a device for a kernel with the given body.
-        torch, nvml: None if they are missing.
+        timer_of: function that creates the timer of a device for a kernel body.
+        torch, nvml: PyTorch and NVML; None if they are missing.
         samples: number of samples of each kernel.
         copied: bytes of the copy that measures the memory rate.
     """

@@ -258,7 +258,7 @@ class CollectiveWork(Work):
         self.machine.launches[self.communicator.device].remove(self)
 
     def record_match(self, meeting: Meeting, timeline: Timeline) -> None:
-        """Record that one of the calls has met those of the other ranks."""
+        """Record that one of the calls has matched the calls of all other ranks."""
         self._unmet.remove(meeting)
         if not self._unmet:
             timeline.wake(self)
@@ -301,7 +301,7 @@ class CollectiveWork(Work):
 
 
 def exchange(parties: Sequence[Party]) -> None:
-    """Perform a collective or a message in the memories of those ranks that are in this process."""
+    """Perform a collective or a message: update the memories of the ranks that are in this process."""
     if parties[0].call.op in ("send", "recv"):
         sender, receiver = sorted(parties, key=lambda party: party.call.op != "send")
         if receiver.work:

@@ -90,13 +90,13 @@ class Machine:
         self.current: int | None = None
         self.fault: DeviceFault | None = None
         self.captures: list[Capture] = []
-        self.images: dict[bytes, str] = {}  # digest of a cubin -> its PTX
-        self.bodies: dict[bytes, Any] = {}  # kernels implemented in Python, by the image of their module
+        self.images: dict[bytes, str] = {}  # digest of a cubin -> PTX from which it was compiled
+        self.bodies: dict[bytes, Any] = {}  # image of a module -> kernel implemented in Python
         # address of the kernel parameters of a launch -> memory that this launch may access
         self.limits: dict[int, Sequence[Range]] = {}
         self.used = [0] * devices
         self.owners: dict[int, int] = {}  # address of an allocation -> device
-        self.objects: dict[int, Any] = {}  # handle -> object
+        self.objects: dict[int, Any] = {}  # handle of the driver API -> object
         self.collectives: dict[int, Work] = {}  # device -> the collective that runs on it
         self.launches: dict[int, deque[Work]] = defaultdict(
             deque

@@ -22,7 +22,7 @@ from meshgen.emulator.cuda.streams import Stream
 from meshgen.emulator.cuda.types import CallFailed
 from meshgen.emulator.faults import DeviceFault
 
-NCCL_VERSION = 23203  # version code 2.32.3; the table of prototypes was compared with its nccl.h
+NCCL_VERSION = 23203  # version code of NCCL 2.32.3; the table of prototypes was compared with nccl.h of this version
 Handle = ctypes.c_void_p
 Outcome = tuple[Any, ...]
 
@@ -121,7 +121,7 @@ class EmulatedNccl:
 
     @_call(outputs=1)
     def ncclCommInitRank(self, nranks: int, commId: bytes, rank: int, name: str = "") -> Handle:
-        """Create a communicator. `name` is its name in error messages, like `ncclConfig_t.commName`."""
+        """Create a communicator. Error messages call it `name`, like `ncclConfig_t.commName`."""
         if not 0 <= rank < nranks:
             raise NcclFailed(Result.ncclInvalidArgument, f"rank {rank} of {nranks}")
         if commId not in self._cliques:

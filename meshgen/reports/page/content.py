@@ -43,8 +43,8 @@ def content(executable: Compiled, command: str, loaded: LoadedModule | None = No
     """Return the page content of a program.
 
     Args:
-        command: the command line that made the page, which the page shows.
-        loaded: the module whose code the page shows; None to generate the code.
+        command: the command line that the page shows as its origin.
+        loaded: the module from which the page takes kernel code; None to generate the code.
     """
     groups = groups_of(executable)
     return {

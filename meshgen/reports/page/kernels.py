@@ -65,7 +65,7 @@ def code(executable: Compiled, loaded: LoadedModule | None = None) -> dict[str, 
     `left_out` in the result names the kernels whose code exceeds the size limit.
 
     Args:
-        loaded: the module that has the code; None to generate it from `executable`.
+        loaded: the module that contains the code; None to generate the code from `executable`.
     """
     order = [record["name"] for record in kernels(executable)]
     if loaded is not None:

@@ -16,8 +16,8 @@ STREAM_NAMES = ("computes", "communicates", "network")
 
 
 def streams(executable: Compiled) -> Iterator[tuple[str, list[tuple[float, float, Item]]]]:
-    """Yield the name and the launches of each stream, for all meshes. A launch has its start and end in the step, in
-    seconds.
+    """Yield the name and the launches of each stream, for all meshes. The start and the end of a launch are in seconds
+    from the start of the step.
 
     The network stream is left out if it has no launches.
     """

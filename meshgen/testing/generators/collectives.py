@@ -1,6 +1,7 @@
 """Random per-device programs: collectives over any axes, and ops between them.
 
-Every device ends with a defined value: a result that only some devices receive is broadcast in their group.
+Every device ends with a defined value: a result that only some devices receive is broadcast to the other devices of the
+group.
 """
 
 from __future__ import annotations
@@ -87,7 +88,7 @@ def reduce_all(tiles: Tiles) -> None:
 
 
 def gather(tiles: Tiles) -> None:
-    """Append an `all_gather`, or a `gather_to` one device with a broadcast of its result."""
+    """Append an `all_gather`, or a `gather_to` one device and a broadcast of the gathered value."""
     axes = tiles.some_axes()
     if value := tiles.pick(lambda v: v.type.rank > 0 and v.type.size * tiles.count(axes) <= MAX_ELEMENTS):
         dim, sizes = tiles.writer.integer(0, value.type.rank), value.type.sizes
@@ -116,7 +117,9 @@ def _random_root(tiles: Tiles, axes: Sequence[str]) -> tuple[int, ...]:
 
 
 def scatter(tiles: Tiles) -> None:
-    """Append an op that gives each device a tile: of its own value, of the value of one device, or of a sum."""
+    """Append an op that gives each device a tile: of the device's own value, of one root device's value, or of a sum
+    over devices.
+    """
     axes = tiles.some_axes()
     count = tiles.count(axes)
     if value := tiles.pick(lambda v: any(n % count == 0 for n in v.type.sizes)):

@@ -105,7 +105,7 @@ def square(writer: Writer) -> None:
 
 
 def ragged(writer: Writer) -> None:
-    """Append a ragged dot: where the groups of rows begin is run-time data.
+    """Append a ragged dot: the positions where groups of rows begin are run-time data.
 
     Either each group is contracted over its rows, or each group is multiplied by another matrix. A second ragged dot
     may follow.

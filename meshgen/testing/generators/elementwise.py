@@ -1,6 +1,6 @@
 """Element-wise ops, generated from the op definitions, with operands inside the domain of each op.
 
-Ops with attributes or with operands of several types have their own functions.
+Ops with attributes, or with operands of several types, have separate functions.
 """
 
 from __future__ import annotations
@@ -42,7 +42,9 @@ def smooth(dtype: str, operands: int) -> tuple[str, ...]:
 
 
 def _add(writer: Writer, op: Op) -> None:
-    """Append a plain op on a value of a supported type, except complex ones, because functions have branch cuts there."""
+    """Append a plain op on a value of a supported type. Complex types are excluded, because complex functions have
+    branch cuts.
+    """
     exact = Trait.JUMPS in op.traits
 
     def fits(value: Value) -> bool:

@@ -63,7 +63,7 @@ def sliced_and_updated(writer: Writer) -> None:
 
 
 def scattered(writer: Writer) -> None:
-    """Append a scatter that adds the rows of a value to its own rows."""
+    """Append a scatter that adds the rows of a value to rows of the same value."""
     if value := writer.pick(has_type("i32", *writer.variety.reals, rank=2, most=2)):
         rows, _ = value.type.sizes
         indices = writer.new_input(TensorType((rows, 1), "i32"))

@@ -111,7 +111,7 @@ class Writer:
         return tuple(sizes)
 
     def _shape_with_names(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the shape with names for some of its sizes."""
+        """Return the shape in which some sizes have names, so that they can be opened."""
         if not self.variety.named:
             return shape
         start = f"n{len(self.graph.inputs)}_"
@@ -161,7 +161,7 @@ class Writer:
 
     def add(self, op: str, operands: list[Value], kind: TensorType | None = None, attrs: Mapping[str, Any] | None = None,
             *, regions: tuple[Graph, ...] = (), rounds: bool = False) -> Value:  # fmt: skip
-        """Append an op and return its first result.
+        """Append an op and return the first result.
 
         Args:
             kind: type of the only result; None if the operands determine the types.
