@@ -37,7 +37,7 @@ def replacing(path: Path, prefix: str, mode: int) -> Generator[BinaryIO]:
             yield file
             file.flush()
             if fcntl is not None:
-                os.replace(fresh, path)  # while the lock is held
+                os.replace(fresh, path)  # replaced while the lock is still held
         if fcntl is None:
             os.replace(fresh, path)  # Windows cannot rename an open file
     finally:

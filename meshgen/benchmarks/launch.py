@@ -87,7 +87,7 @@ def _measured(module: LoadedModule) -> list[Record]:
     with module.session("cuda", weights={"w": _zeros()}) as session:
         session["x0"] = _zeros()
         session()  # the first use of kernels allocates memory, so this step runs without a graph
-        session()  # captures the graph
+        session()  # this step captures the CUDA graph
         by_graph = _timed(session)
     api = real(1)
     executor = _executor(module, api)

@@ -20,7 +20,7 @@ class Nvml:
     """NVML for one GPU. Raises OSError if the library cannot be used."""
 
     def __init__(self, library: Any, ordinal: int = 0) -> None:
-        """`library`: an object with NVML's functions."""
+        """Open NVML for the GPU `ordinal`. `library` is an object with NVML's functions."""
         self._library, self._handle = library, c_void_p()
         self._call("nvmlInit_v2")
         self._call("nvmlDeviceGetHandleByIndex_v2", c_uint(ordinal), byref(self._handle))

@@ -84,7 +84,7 @@ def floor(tasks: Sequence[Task]) -> float:
 
     The head of a task is the least time before it starts: the longest path to it, or the work of one stream that it
     depends on,
-    whichever is longer. Its tail is the same for the tasks that depend on it.
+    whichever is longer. The tail of a task is defined in the same way over the tasks that depend on it.
     """
     before, after = _needed(tasks)
     heads = _ends(tasks, before, longest_paths(backwards(tasks))[::-1])

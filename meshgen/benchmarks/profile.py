@@ -79,7 +79,8 @@ def _link(name: str, devices: int | None, measured: Sequence[Measurement]) -> Li
 def fit_link(measured: Sequence[Measurement]) -> tuple[float, float]:
     """Fit the latency (seconds) and the rate (bytes per second) to measurements of at least two sizes."""
     moved, seconds = (np.array([getattr(m, name) for m in measured]) for name in ("moved", "seconds"))
-    rows = np.stack([1 / seconds, moved / seconds], axis=1)  # Relative errors: (latency + moved / rate) / seconds = 1.
+    # The fit minimizes relative errors: (latency + moved / rate) / seconds should be 1.
+    rows = np.stack([1 / seconds, moved / seconds], axis=1)
     (latency, per_byte), *_ = np.linalg.lstsq(rows, np.ones(len(seconds)), rcond=None)
     # The fitted rate or latency is not positive: use the rate of the largest size alone.
     if per_byte <= 0 or latency < 0:

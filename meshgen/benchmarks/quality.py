@@ -57,7 +57,9 @@ def _programs(names: list[str]) -> Iterator[tuple[str, str, Mesh | None]]:
 
 
 def records(name: str, program: str, mesh: Mesh | None = None) -> Iterator[Record]:
-    """Yield the record of meshgen's plan, and one per installed peer. `program` is a text or a path."""
+    """Yield the record of meshgen's plan, and a record for each installed peer (XLA, mlir-opt). `program` is a text or
+    a path.
+    """
     executable = api.plan(program, mesh, target=TARGET)
     head = {"suite": "quality", "program": name, "ranks": executable.mesh.size}
     yield head | {"by": "meshgen"} | _figures(executable) | {"launches": executable.cost.kernels, "device_bytes": executable.cost.device_bytes,

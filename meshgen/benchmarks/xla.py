@@ -180,7 +180,7 @@ def _axes_of_groups(groups: Groups, mesh: Mesh) -> tuple[str, ...]:
 
 
 def figures(text: str, mesh: Mesh) -> Mapping[str, Any]:
-    """Return the fields of a record."""
+    """Return the figures of XLA's partitioned program as the fields of a record."""
     collectives_of_step = collectives(text)
     counts: dict[str, int] = {}
     for collective in collectives_of_step:

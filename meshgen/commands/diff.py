@@ -53,7 +53,9 @@ def run(options: argparse.Namespace, output: Output) -> int:
 
 
 def _comms(module: LoadedModule) -> Comms:
-    """Return the collectives of all meshes. A module with open sizes has none, since its specializations differ."""
+    """Return the collectives of all meshes. The result is empty for a module with open sizes, because the
+    specializations have different collectives.
+    """
     parts = () if isinstance(module, OpenModule) else module.parts
     return Comms(tuple(row for part in parts for row in comms_of(part.schedule, part.mesh)))
 

@@ -112,7 +112,7 @@ class Fusion:
 
 @dataclass(frozen=True, eq=False)
 class Chunks:
-    """Collectives in chunks."""
+    """Parameters of splitting collectives into chunks that overlap with compute."""
 
     counts: tuple[int, ...] = known(
         (2, 4, 8),
@@ -125,7 +125,7 @@ class Chunks:
 
 @dataclass(frozen=True, eq=False)
 class Scheduling:
-    """The search for orders of launches on the streams of a step."""
+    """Limits of the search for an order of launches on the streams of a step."""
 
     same_step: float = chosen(1.02, "ratio", "predicted steps within this ratio count as equal", matters=True)
     perturbed: int = chosen(

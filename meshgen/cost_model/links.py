@@ -43,10 +43,8 @@ _ALGORITHMS = (
 
 @dataclass(frozen=True, eq=False)
 class Links:
-    """Rates and latencies of links.
-
-    Rates are those of one device in one direction. Latencies are measured from launch to finish of the smallest
-    collective.
+    """Rates and latencies of links. A rate is the bytes per second of one device in one direction. Latencies are
+    measured from launch to finish of the smallest collective.
     """
 
     nvlink_bytes_per_second: float = known(370e9, "bytes/s", "rate of a ring over NVLink 4 (H100, H200)", _RING)

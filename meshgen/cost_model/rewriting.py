@@ -45,7 +45,7 @@ class Rewriting:
 
 @dataclass(frozen=True, eq=False)
 class Messages:
-    """Small collectives that are combined into one message, at the cost of copies."""
+    """Parameters of combining small collectives into one message, which costs copies to pack and unpack it."""
 
     share: float = chosen(1 / 8, "share", "share of the saved latency that copies may take in any case", matters=False)
     larger_share: float = chosen(

@@ -283,7 +283,7 @@ class Execution:
         name = f"{int(lanes[block].sum())} threads of block {int(self.wave.numbers[block])}"
         return f"deadlock: {name} wait for an mbarrier that no pending operation completes ({', '.join(missing[:4])})"
 
-    _seen: int = -1  # `wave.issued` when threads last woke
+    _seen: int = -1  # value of `wave.issued` when the sleeping threads were last woken
 
     def _wake(self) -> bool:
         """Make the sleeping threads ready again if any instruction was issued since they last woke.

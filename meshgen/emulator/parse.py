@@ -48,7 +48,7 @@ _STATEMENT = re.compile(
 )
 _LABELS = re.compile(r"(?:^|[;{}])\s*([$%\w]+)\s*:(?!:)")
 _WIDEST = 8  # bytes of the widest register (PTX ISA 8.7, `.b64`); wider parameters become several registers
-# Limit on the registers of one declaration. Chosen far above real kernels, so that malformed text cannot exhaust
+# Limit on the registers of one declaration. Chosen: far above real kernels, so that malformed text cannot exhaust
 # memory.
 _MOST_REGISTERS = 1 << 20
 _LOC = re.compile(r"\.loc\s+(\d+)\s+(\d+)\s+(\d+)(?:.*inlined_at\s+(\d+)\s+(\d+)\s+(\d+))?")

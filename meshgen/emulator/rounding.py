@@ -75,7 +75,7 @@ def rounded(value: Array, dtype: DType, mode: str = "rn") -> Array:
 def _nearest(value: Array, dtype: DType) -> Array:
     if dtype in (_F64, _F32, _F16):
         return value.astype(dtype)  # NumPy converts f64 to f16 in one step
-    return _f32_to_odd(value).astype(dtype)  # ml_dtypes converts by way of f32
+    return _f32_to_odd(value).astype(dtype)  # ml_dtypes converts f64 to f32 first, so that step is rounded to odd
 
 
 def _f32_to_odd(value: Array) -> Array:

@@ -31,8 +31,8 @@ class Conditions:
     """Deviations from the ideal machine.
 
     Attributes:
-        slow_devices: rank -> factor by which its kernels take longer.
-        slow_links: rank -> factor by which the collectives of the rank take longer.
+        slow_devices: rank -> factor on the times of the rank's kernels.
+        slow_links: rank -> factor on the times of the rank's collectives.
         jitter: standard deviation of kernel times, relative to the kernel time. Jitter only increases times.
         seed: seed of the jitter.
     """

@@ -74,7 +74,7 @@ def _trace_slice(part: PartTimes, span: Span, index: int, pid: int) -> Event:
 
 
 def _event(item: Item, pid: int, start: float, end: float, details: Event) -> Event:
-    """Return an item as a slice on its track."""
+    """Return the execution of an item as an event on the track of its stream."""
     args = {"why": item.why, "source": item.source} | details
     return {
         "ph": "X",
@@ -125,5 +125,5 @@ def _totals(
 
 
 def peak_of(curve: Sequence[tuple[float, int]]) -> tuple[float, int]:
-    """Return the time of the peak and its bytes."""
+    """Return the time of the peak of a memory curve, and the bytes in use at that time."""
     return max(curve, key=lambda point: (point[1], -point[0]), default=(0.0, 0))

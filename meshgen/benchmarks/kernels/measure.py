@@ -28,7 +28,7 @@ from meshgen.runtime.random_arrays import random_array, random_operands
 
 Array = np.ndarray[Any, Any]
 WARM_UP, SAMPLES = 3, 30  # number of launches before the samples, and of samples (chosen: medians of 30 vary little)
-COPIED = 1 << 30  # bytes of the copy that measures the memory rate; more than any L2 cache
+COPIED = 1 << 30  # bytes of the copy that measures the rate of device memory; more than any L2 cache holds
 SEED = 0  # seed of the random operands, the same in every run
 # allowed error relative to the largest result (chosen: two bf16 programs that add in different orders agree within it)
 TOLERANCE = 2e-2

@@ -122,7 +122,7 @@ class Communicator:
         return f"rank {self.rank} of {self.clique.name}"
 
     def meeting(self, call: Call) -> Meeting:
-        """Return the meeting for a call. Calls of different ranks match if their counters are equal."""
+        """Return the meeting for a call. Calls of different ranks match if they have equal counts in `numbers`."""
         channel, parties = self._meeting_key(call)
         counter = (call.op == "recv", *channel)  # sends and receives count separately: a rank may send to itself
         number = self.numbers[counter]

@@ -98,9 +98,8 @@ class Timeline:
         self._seen |= self._bits(work)
 
     def poll(self, work: Work | None) -> bool:
-        """Run a random amount of pending work and return whether `work` is done.
-
-        If so, later work is ordered after it.
+        """Run a random amount of pending work, and return whether `work` is done. If it is, work that is issued later
+        is ordered after `work`.
         """
         if work is None:
             return True

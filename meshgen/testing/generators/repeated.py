@@ -77,7 +77,7 @@ def scattered(writer: Writer) -> None:
 
 
 def looked_up(writer: Writer) -> None:
-    """Append a gather from an integer table, with the table as the indices."""
+    """Append a gather whose operand and indices are the same integer value."""
     if value := writer.pick(has_type("i32", rank=2, most=2)):
         rows, width = value.type.sizes
         attrs = {

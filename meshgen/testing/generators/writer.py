@@ -199,7 +199,7 @@ def has_type(*dtypes: str, rank: int = 0, most: int = 9) -> Accept:
 
 
 def lowest(dtype: str) -> int:
-    """Return a lower bound of all numbers in a program that have this element type."""
+    """Return a lower bound of the numbers that a random program can contain in element type `dtype`."""
     return 0 if dtype.startswith("ui") else -100
 
 
