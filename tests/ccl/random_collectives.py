@@ -118,9 +118,7 @@ class _Draw:
         return self.collective(op, attrs, self.shape, self.shape, dtype) if kind else None
 
     def joined(self, op: str) -> Case | None:
-        """Return a collective that concatenates or splits tiles along `dim`, such as all_gather; the last tile may be
-        short.
-        """
+        """Return a collective that concatenates or splits tiles along `dim`. The last tile may be short."""
         tile = self.shape[self.dim]
         rows = self.count * tile - int(self.rng.integers(tile + 1) if self.rng.random() < 0.5 else 0)
         if self.rng.random() < 0.1:

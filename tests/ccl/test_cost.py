@@ -1,6 +1,4 @@
-"""Tests of the cost of collectives: bytes by formula, links and latencies, and transfers compared with counting by
-hand.
-"""
+"""Tests of the cost of collectives: bytes by formula, links and latencies, and transfers compared with counting."""
 
 from __future__ import annotations
 

@@ -36,6 +36,6 @@ def test_group_domains_match_counting(axes: tuple[str, ...], devices: int) -> No
         assert (count, fewest) == (len(members_by_domain), min(members_by_domain))
 
 
-def test_latest_time_applies_to_whole_group() -> None:
+def test_latest_time_of_group_applies_to_all_members() -> None:
     groups = groups_of(make_mesh({"a": 2, "b": 3}), ("b",))
     assert groups.latest(np.array([1, 5, 2, 0, 0, 4])).tolist() == [5, 5, 5, 4, 4, 4]

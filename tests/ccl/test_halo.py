@@ -37,7 +37,7 @@ def test_row_fetch_traffic_matches_counting(seed: int) -> None:
     assert most_rows([of]) == (max(received), max(sent))
     assert max(sent) <= of.most_sent()
     assert [row for index in range(of.count) for row in of.placed(index) if row[0] < row[1]] == [
-        (start, stop, place) for index in range(of.count) for start, stop, place in placed_ranges(of, index)
+        (start, stop, result_row) for index in range(of.count) for start, stop, result_row in placed_ranges(of, index)
     ]
 
 

@@ -1,6 +1,4 @@
-"""Tests of links: how the groups of a mesh are spread over a machine, and the time of collectives on the links they
-cross.
-"""
+"""Tests of links: how the groups of a mesh are spread over a machine, and how long collectives take on its links."""
 
 from __future__ import annotations
 

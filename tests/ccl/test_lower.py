@@ -1,6 +1,4 @@
-"""Tests of lowered collectives: the steps themselves, agreement of all ranks, and equality with the reference
-semantics.
-"""
+"""Tests of lowered collectives: their steps, the agreement of all ranks, and equality with the reference semantics."""
 
 from __future__ import annotations
 

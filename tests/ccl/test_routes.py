@@ -1,6 +1,4 @@
-"""Tests of the messages of a transfer: each device receives its missing elements once, and sends no more than the cost
-model predicts.
-"""
+"""Tests of the messages of a transfer: each device receives its missing elements once, from equally loaded senders."""
 
 from __future__ import annotations
 
@@ -86,9 +84,9 @@ def test_routes_keep_summands_separate() -> None:
     ("source", "target"), [(P(partial="y"), P(partial="z")), (P("z", partial="y"), P("y", partial="z"))]
 )
 def test_summands_move_individually_to_other_partial_axis(source: Sharding, target: Sharding) -> None:
-    """A value that is partial along y becomes partial along z: device k of z gets summand k from device k of y. Nothing
-    is
-    sent if the receiver already holds this summand.
+    """A value that is partial along y becomes partial along z: device k of z gets summand k from device k of y.
+
+    Nothing is sent if the receiver already holds this summand.
     """
     mesh = make_mesh({"y": 3, "z": 3})
     shardings = fit(source, 1), fit(target, 1)

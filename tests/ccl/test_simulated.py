@@ -1,6 +1,4 @@
-"""Tests of simulated collectives: examples of the dialect, uneven tiles, reduction kinds, orders of axes, and undefined
-results.
-"""
+"""Tests of simulated collectives: examples of the dialect, uneven tiles, reduction kinds, and undefined results."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def test_collective_volume_formula_has_expected_text_and_value(collective_volume
         assert collective_volume.at(mesh) == math.ceil(valued(text, mesh))
 
 
-def test_group_size_formula_text() -> None:
+def test_group_size_formula_has_expected_text() -> None:
     assert [str(devices(refs)) for refs in ((), ("x",), ("x", "y:(1)2"), ("y:(2)2",))] == [
         "1",
         "n_x",

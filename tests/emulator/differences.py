@@ -95,9 +95,7 @@ class Differences:
             self._is_shared = value or bool(self._shared.any())
 
     def is_known(self, *instructions: Instruction) -> bool:
-        """Whether the results that these instructions have in the original kernel can be computed, as they depend on no
-        data.
-        """
+        """Whether the original results of these instructions can be computed, since they do not depend on loaded data."""
         for instruction in instructions:
             registers = read(instruction) | written(instruction) | names([instruction.guard])
             unknown = registers & self._registers.keys() - self._original.keys()

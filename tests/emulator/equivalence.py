@@ -125,9 +125,7 @@ class Watch:
         return replace(step, guard=guard if original_guard else None, action=action if step.action else None)
 
     def _changed_jump(self, original_step: Step, changed_step: Step | None) -> Step:
-        """Return a step that skips a removed barrier, or that checks that the changed predicate of a jump has the same
-        value.
-        """
+        """Return a step that skips a removed barrier, or one that checks that the predicate of a jump keeps its value."""
         if changed_step is None and only_orders(original_step.instruction):
             return Step(original_step.instruction, lambda wave, mask: None, None, frozenset())
         if (
@@ -198,8 +196,9 @@ class Watch:
         self._differences.add(results, differing)
 
     def _require_followed(self, instruction: Instruction) -> None:
-        """Raise Influence if the instruction changes more than registers and shared memory, or accesses unknown
-        addresses.
+        """Raise Influence if the tracking cannot follow the effect of `instruction`.
+
+        It follows changes of registers, and of shared memory at known addresses.
         """
         if instruction.opcode in STRICT:
             raise Influence

@@ -1,8 +1,7 @@
 """A `libcuda.so.1` that wraps the emulated driver, so that NVIDIA's own bindings can run on it.
 
 The library is a small C file: every function calls a pointer that Python has put into a table. The callback reads the
-arguments according to the C prototype, passes them to the emulated driver, and writes its results to the output
-pointers.
+arguments by the C prototype, passes them to the emulated driver, and writes the results to the output pointers.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """A `libnccl.so.2` that wraps the emulated NCCL, to test the prototypes in `meshgen.runtime.cuda.nccl`.
 
-The library consists of jumps to pointers that Python has put into a table, so arguments arrive as in the C prototypes
-below.
+The library consists of jumps to pointers that Python has put into a table. Arguments arrive as in the C prototypes.
 """
 
 from __future__ import annotations
@@ -28,9 +27,7 @@ class Id(Structure):
 
 
 class Config(Structure):
-    """The leading fields of `ncclConfig_t`, equal in all versions since 2.14, and later fields up to the communicator's
-    name.
-    """
+    """The leading fields of `ncclConfig_t` since 2.14, and the later fields up to the name of the communicator."""
 
     _fields_ = [("size", c_size_t), ("magic", c_uint), ("version", c_uint), ("customized", c_int * 4),
                 ("netName", c_char_p), ("splitShare", c_int), ("trafficClass", c_int), ("commName", c_char_p)]  # fmt: skip
@@ -109,9 +106,7 @@ class LibNccl:
         return self._initialize(output, config, lambda name: self._nccl.ncclCommSplit(comm, color, key, name))
 
     def _initialize(self, output: Any, config: Any, make: Callable[[str], Any]) -> int:
-        """Initialize a communicator. Like NCCL, reject a configuration that is uninitialized or has options out of
-        range.
-        """
+        """Initialize a communicator. Like NCCL, reject a configuration with uninitialized or out-of-range options."""
         options = config[0]
         if options.size < ctypes.sizeof(Config) or options.magic != MAGIC:
             return Result.ncclInvalidArgument
@@ -126,9 +121,7 @@ class LibNccl:
         return int(result)
 
     def _write_handles(self) -> None:
-        """Write the handles of initialized communicators to their output addresses. NCCL does this at the end of a
-        group.
-        """
+        """At the end of a group, write the handles of initialized communicators to their output addresses, like NCCL."""
         for address, comm in self._pending:
             if comm.value:
                 c_void_p.from_address(address).value = comm.value

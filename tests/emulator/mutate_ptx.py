@@ -101,8 +101,7 @@ def verdict(case: Case, ptx: str) -> str:
     """Run a mutant and return `fault: KIND`, `numbers`, `equivalent`, `same bits` or `silent`.
 
     `numbers` means errors beyond the bounds, and `equivalent` equal bits that are proven for all inputs. `same bits`
-    are
-    not proven, and `silent` are other bits within the bounds.
+    are not proven, and `silent` are other bits within the bounds.
     """
     try:
         results = case.run(ptx)
@@ -166,9 +165,9 @@ def main() -> int:
     for (_, outcome), number in table.items():
         by_verdict[outcome.split(":")[0]] += number
     equivalent, caught = by_verdict["equivalent"], by_verdict["fault"] + by_verdict["numbers"]
-    others = table.total() - equivalent
+    effective_count = table.total() - equivalent
     say(f"{table.total()} mutants of {len(cases)} kernels, seed {options.seed}: {equivalent} are proven equivalent; of the others "
-        f"{caught / max(1, others):.1%} seen, {by_verdict['same bits']} gave the same bits, {by_verdict['silent']} bits near enough, "
+        f"{caught / max(1, effective_count):.1%} seen, {by_verdict['same bits']} gave the same bits, {by_verdict['silent']} bits near enough, "
         f"{time.perf_counter() - begin:.0f} s")  # fmt: skip
     return 0
 

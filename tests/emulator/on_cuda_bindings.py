@@ -1,5 +1,6 @@
-"""Run a module through cuda-bindings on the emulated driver: `python -m tests.emulator.on_cuda_bindings MODULE
-LIBRARY`.
+"""Run a module through NVIDIA's cuda-bindings on the emulated driver.
+
+    python -m tests.emulator.on_cuda_bindings MODULE LIBRARY
 
 Prints the number of calls of each driver function. Fails if results differ from the reference.
 """

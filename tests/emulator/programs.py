@@ -33,7 +33,7 @@ Array = np.ndarray[Any, Any]
 
 @dataclass
 class Case:
-    """A kernel for one architecture, with operands, the expected results `wanted` and their error bounds `allowed`.
+    """A kernel for one architecture, with operands, `expected` results and `bounds` of their errors.
 
     Bounds apply to each element.
     """
@@ -45,8 +45,8 @@ class Case:
     body: Graph
     coordinates: dict[tuple[str, ...], int]
     operands: list[Array]
-    wanted: list[Array]
-    allowed: list[Array]
+    expected: list[Array]
+    bounds: list[Array]
 
     @property
     def ptx(self) -> str:
@@ -67,7 +67,7 @@ class Case:
 
     def excess(self, results: Sequence[Array]) -> float:
         """Return the largest error as a multiple of its bound. It is at most 1 if the results are correct."""
-        worst = [worst_error(*arrays) for arrays in zip(results, self.wanted, self.allowed, strict=True)]
+        worst = [worst_error(*arrays) for arrays in zip(results, self.expected, self.bounds, strict=True)]
         return max(
             (error / bound if bound else float(error > 0) * np.inf for error, bound in worst if error), default=0.0
         )
@@ -75,8 +75,7 @@ class Case:
 
 def emulate(source: KernelSource, built: BuiltKernel, arch: str, body: Graph, operands: Sequence[Array],
             coordinates: Mapping[tuple[str, ...], int], ptx: str = "", *, races: bool = True) -> list[Array]:  # fmt: skip
-    """Run a kernel on the emulated GPU and return its results. Executes `ptx` instead of the PTX of `built` if it is
-    not "".
+    """Run a kernel on the emulated GPU and return its results. If `ptx` is given, run it instead of the PTX of `built`.
 
     Raises:
         DeviceFault: the kernel faults.
@@ -107,7 +106,7 @@ def case_of(source: KernelSource, body: Graph, mesh: Mesh, arch: str, seed: Sequ
     inputs = list(operands) or random_operands(body, seed)
     expected = [np.asarray(array) for array in evaluator.graph(body, inputs)]
     bounds = [np.asarray(array) for array in error_bound(body, inputs, tf32=True, evaluator=evaluator)]
-    coordinates = {what: mesh.index(rank, what) for kind, what in source.params if kind == "coordinate"}
+    coordinates = {ref: mesh.index(rank, ref) for kind, ref in source.params if kind == "coordinate"}
     return Case(body.name, arch, source, built, body, coordinates, inputs, expected, bounds)
 
 

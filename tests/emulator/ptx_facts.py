@@ -66,9 +66,7 @@ def is_access(instruction: Instruction) -> bool:
 
 
 def addresses(instruction: Instruction) -> set[str]:
-    """Return the address registers of an access. For copies and matrix operations, returns the registers of all
-    operands.
-    """
+    """Return the address registers of an access. For copies and matrix operations, return all operand registers."""
     if instruction.opcode in ("st", "stmatrix"):
         return names(instruction.operands[:1])
     return names(instruction.operands[1:] if has_result(instruction) else instruction.operands)

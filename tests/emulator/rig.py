@@ -47,9 +47,7 @@ def ok(outcome: tuple[Any, ...]) -> Any:
 
 
 class Rig:
-    """Emulated GPUs: `driver` functions return error codes, while methods of this class check for success and return
-    values.
-    """
+    """Emulated GPUs. Functions of `driver` return error codes; methods of this class check them and return values."""
 
     def __init__(self, devices: int = 1, seed: int = 0, races: bool = False, arch: str = "sm_80") -> None:
         self.machine = Machine(devices, DEVICE_KINDS[arch], seed=seed, races=races)

@@ -33,8 +33,9 @@ HEAD = """.version 8.7
 
 
 def ptx(body: str, pointers: int, threads: int = 32) -> str:
-    """Return a PTX entry with `body`. %rd50, %rd51, ... are pointers; %r60, %r61 and %r62 are block, thread and global
-    index.
+    """Return a PTX entry with `body`.
+
+    %rd50, %rd51, ... are the pointers. %r60, %r61 and %r62 are the block index, the thread index and the global index.
     """
     parameters = ",\n".join(f"\t.param .u64 .ptr .global .align 1 p{n}" for n in range(pointers))
     loads = "".join(f"\tld.param.b64 %rd{50 + n}, [p{n}];\n" for n in range(pointers))
@@ -59,10 +60,10 @@ def run(body: str, *arrays: Array, threads: int = 32, blocks: int = 1, shared: i
 
 
 def compute(instructions: str, result: type | np.dtype[Any], *operands: Array) -> Array:
-    """Run instructions on registers %a, %b, %c, %e, ... for each element of the operands. Return %d with dtype
-    `result`.
+    """Run instructions on registers %a, %b, %c, %e, ... for each element of the operands.
 
-    Registers have the widths of their types, except that 8-bit values are in 16-bit registers.
+    Returns %d of all elements as an array of dtype `result`. Registers have the widths of their types, but at least 16
+    bits.
     """
     count = len(operands[0])
     out = np.zeros(count, result)

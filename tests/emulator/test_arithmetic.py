@@ -86,7 +86,7 @@ def test_ftz_flushes_subnormal_operands_and_results() -> None:
     np.testing.assert_array_equal(np.signbit(results), np.signbit(expected))
 
 
-def test_min_and_max_of_nan_and_signed_zero() -> None:
+def test_min_and_max_handle_nan_and_signed_zero() -> None:
     a, b = pairs()
     with np.errstate(all="ignore"):
         np.testing.assert_array_equal(compute("max.f32 %d, %a, %b;", np.float32, a, b), np.fmax(a, b))

@@ -11,7 +11,7 @@ RNG = np.random.default_rng(8)
 WORDS = RNG.integers(0, 2**32, 64, dtype=np.uint32)
 
 
-def test_shift_by_more_than_register_width() -> None:
+def test_shift_beyond_register_width_gives_zero_or_sign() -> None:
     by = np.array([0, 1, 31, 32, 33, 255, 2**31, 5] * 8, np.uint32)
     left = [int(x) << int(n) & 0xFFFFFFFF if n < 32 else 0 for x, n in zip(WORDS, by, strict=True)]
     right = [int(x) >> int(min(n, 31)) for x, n in zip(WORDS.view(np.int32), by, strict=True)]
@@ -142,10 +142,8 @@ def test_packed_integer_ops_do_not_carry(operation: str) -> None:
 
 
 @pytest.mark.parametrize("width", [32, 64])
-def test_param_load_from_selected_address(width: int) -> None:
-    """As in newer Triton, a thread selects one of three pointers: by its block, and in half of the threads by its own
-    index.
-    """
+def test_param_is_loaded_from_selected_address(width: int) -> None:
+    """As in newer Triton, threads select one of three pointers: by block, and half of them by thread index."""
     register = "%r" if width == 32 else "%rd"
     body = f"""
 	mov.b{width} {register}1, p0;

@@ -9,8 +9,7 @@ from meshgen.emulator.faults import DeviceFault
 from tests.emulator.snippets import run
 
 BLOCKS = 3
-# Addresses of elements: %rd1 at the thread's index in its block, %rd2 at the block index, %rd3 at the global thread
-# index
+# Addresses of elements: %rd1 at the thread's index in its block, %rd2 at the block index, %rd3 at the global index.
 PLACE = "mul.wide.u32 %rd1, %r61, 4;\nadd.s64 %rd1, %rd1, %rd50;\nmul.wide.u32 %rd2, %r60, 4;\nadd.s64 %rd2, %rd2, %rd50;\nmul.wide.u32 %rd3, %r62, 4;\nadd.s64 %rd3, %rd3, %rd50;\nsetp.eq.s32 %p1, %r60, 0;\nsetp.eq.s32 %p2, %r60, 1;\nmov.b32 %r9, global_smem;\n"  # fmt: skip
 NEXT = "add.s32 %r1, %r60, 1;\nrem.u32 %r1, %r1, 3;\nmad.lo.s32 %r1, %r1, 32, %r61;\nmul.wide.u32 %rd4, %r1, 4;\nadd.s64 %rd4, %rd4, %rd50;\n"  # fmt: skip
 RACES = {

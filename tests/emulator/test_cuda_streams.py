@@ -101,7 +101,7 @@ def test_blocking_and_legacy_streams_wait_for_each_other() -> None:
         assert (rig.read(y) == VALUES + 3).all()
 
 
-def test_wait_for_unrecorded_event_is_no_wait() -> None:
+def test_wait_for_unrecorded_event_does_not_wait() -> None:
     rig = Rig()
     stream = rig.stream()
     ok(rig.driver.cuStreamWaitEvent(stream, rig.event(), 0))

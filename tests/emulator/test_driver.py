@@ -17,7 +17,7 @@ def test_calls_before_init_fail() -> None:
     assert rig.driver.cuDeviceGet(0) == (CUresult.CUDA_ERROR_NOT_INITIALIZED, None)
 
 
-def test_device_name_and_attributes() -> None:
+def test_device_reports_name_and_attributes() -> None:
     rig, names = Rig(devices=3, arch="sm_90"), Rig().driver.CUdevice_attribute
     assert ok(rig.driver.cuDeviceGetCount()) == 3
     assert ok(rig.driver.cuDeviceGetName(64, 2)) == b"Emulated H100"
@@ -30,7 +30,7 @@ def test_device_name_and_attributes() -> None:
     assert rig.driver.cuDeviceGetAttribute(9999, 0)[0] == CUresult.CUDA_ERROR_INVALID_VALUE
 
 
-def test_error_names_and_texts() -> None:
+def test_error_codes_have_names_and_texts() -> None:
     driver = Rig().driver
     assert ok(driver.cuGetErrorName(700)) == b"CUDA_ERROR_ILLEGAL_ADDRESS"
     assert ok(driver.cuGetErrorString(900)) == b"operation not permitted when stream is capturing"

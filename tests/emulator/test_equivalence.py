@@ -16,9 +16,8 @@ from tests.emulator.test_kernels import case, exact_product, plain_product, soft
 
 WORDS = np.arange(128, dtype=np.uint32)
 THREADS = 64
-# %rd1, %rd2: addresses of the thread's element in the first and second array; %r8: address of its word in shared
-# memory;
-# %p1: whether the thread is in the first warp
+# %rd1, %rd2: addresses of the thread's element in the first and second array; %r8: address of a word in shared memory;
+# %p1: whether the thread is in the first warp.
 PLACE = "mul.wide.u32 %rd3, %r61, 4;\nadd.s64 %rd1, %rd3, %rd50;\nadd.s64 %rd2, %rd3, %rd51;\nmov.b32 %r9, global_smem;\nshl.b32 %r8, %r61, 2;\nadd.s32 %r8, %r8, %r9;\nsetp.lt.u32 %p1, %r61, 32;\nmov.b32 %r3, 0;\n"  # fmt: skip
 OWN = "ld.global.b32 %r1, [%rd1];\nst.shared.b32 [%r8], %r1;\nbar.sync 0;\nld.shared.b32 %r2, [%r8];\nst.global.b32 [%rd2], %r2;"  # fmt: skip
 PART = "ld.global.b32 %r1, [%rd1];\n@%p1 ld.global.b32 %r3, [%rd1+128];\nselp.b32 %r2, %r3, %r1, %p2;\nst.global.b32 [%rd2], %r2;"  # fmt: skip

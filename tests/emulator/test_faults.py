@@ -1,6 +1,4 @@
-"""Tests of the faults that the emulated GPU detects, each in a few instructions, and of corrected forms without a
-fault.
-"""
+"""Tests of the faults that the emulated GPU detects, each in a few instructions, and of corrected instructions."""
 
 from __future__ import annotations
 
@@ -98,8 +96,8 @@ def test_async_copy_is_visible_after_wait() -> None:
 
 
 def test_async_copy_is_visible_only_to_own_warp() -> None:
-    own = COPY.format(wait="cp.async.wait_all;", barrier="", from_="%r8")
-    np.testing.assert_array_equal(run(own, WORDS, threads=64, shared=SHARED)[0], WORDS)
+    own_element = COPY.format(wait="cp.async.wait_all;", barrier="", from_="%r8")
+    np.testing.assert_array_equal(run(own_element, WORDS, threads=64, shared=SHARED)[0], WORDS)
     other = COPY.format(wait="cp.async.wait_all;\nxor.b32 %r8, %r8, 128;", barrier="", from_="%r8")
     with pytest.raises(DeviceFault, match="warp") as caught:
         run(other, WORDS, threads=64, shared=SHARED)

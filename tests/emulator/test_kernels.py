@@ -32,9 +32,7 @@ def product() -> Graph:
 
 
 def computed_product() -> Graph:
-    """Build a GEMM whose first operand is negated, so that threads load it. (`product` copies its operands
-    asynchronously.)
-    """
+    """Build a GEMM whose first operand is negated, so that threads load it (`product` uses asynchronous copies)."""
     body = Body("bf16[32,256]", "bf16[256,32]", "bf16[32,32]", name="computed_product")
     x, w, bias = body.inputs
     return body.done(body.op("add", body.op("tanh", body.dot(body.op("negate", x), w, ((1,), (0,)))), bias))
@@ -80,10 +78,10 @@ def test_mutants_are_detected() -> None:
     """This runs a fixed selection of each kind; `python -m tests.emulator.mutate_ptx` runs many more."""
     cases = [case(make, arch) for make in (squares, exact_product, plain_product) for arch in ("sm_80", "sm_90")]
     verdicts = [(kind, outcome) for _, kind, _, outcome in campaign(cases, 40, seed=3)]
-    others = [(kind, outcome) for kind, outcome in verdicts if outcome != "equivalent"]
-    undetected = [kind for kind, outcome in others if outcome in ("same bits", "silent")]
+    effective_mutants = [(kind, outcome) for kind, outcome in verdicts if outcome != "equivalent"]
+    undetected = [kind for kind, outcome in effective_mutants if outcome in ("same bits", "silent")]
     assert len(verdicts) == 40 and len({kind for kind, _ in verdicts}) >= 10
-    assert len(undetected) <= 0.1 * len(others) and len(others) >= 30, undetected
+    assert len(undetected) <= 0.1 * len(effective_mutants) and len(effective_mutants) >= 30, undetected
     assert not {"barrier dropped", "wait dropped", "commit dropped", "fence dropped"} & set(undetected)
 
 

@@ -239,9 +239,9 @@ def test_two_communicators_in_different_order_deadlock(seed: int) -> None:
 
 @pytest.mark.parametrize("is_ordered", [False, True])
 def test_communicators_in_two_streams_require_launch_order(is_ordered: bool) -> None:
-    """All ranks issue two collectives in the same order, to two streams. Without NCCL's launch order, devices may start
-    them
-    in different orders.
+    """All ranks issue two collectives in the same order, to two streams.
+
+    Without NCCL's launch order, devices may start them in different orders.
     """
     faults: list[bool] = []
     for seed in range(12):
@@ -330,7 +330,7 @@ def test_stream_of_other_device_is_rejected() -> None:
     assert ranks.nccl.ncclGetErrorString(outcome[0]) == "invalid usage"
 
 
-def test_in_place_all_gather_and_empty_call() -> None:
+def test_in_place_all_gather_and_empty_call_succeed() -> None:
     ranks = Ranks(2, races=True)
     for rank in ranks.ranks:
         ranks.use(rank)

@@ -176,7 +176,7 @@ def test_dropped_tma_synchronization_is_detected(pattern: str, kind: str) -> Non
     assert caught.value.kind == kind, str(caught.value)
 
 
-def test_tma_descriptors_as_kernel_parameters() -> None:
+def test_tma_descriptors_may_be_kernel_parameters() -> None:
     """The test encodes descriptors like a driver. The kernel also takes the shape and strides of each descriptor."""
     signature = {
         "a": "tensordesc<bf16[128, 64]>",

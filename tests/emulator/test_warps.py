@@ -54,21 +54,21 @@ def test_vote_combines_predicates_of_warp() -> None:
     assert each_warp("setp.lt.u32 %p1, %r61, 64;\nvote.sync.all.pred %p2, %p1, -1;" + chosen).all()
 
 
-def test_redux_of_integers() -> None:
+def test_redux_combines_integers_of_warp() -> None:
     rows = WORDS.reshape(4, 32)
     for operation, expected in (("add.u32", rows.sum(1, dtype=np.uint32)), ("max.u32", rows.max(1)), ("xor.b32", np.bitwise_xor.reduce(rows, 1)), ("min.s32", rows.view(np.int32).min(1).view(np.uint32))):  # fmt: skip
         results = each_warp(f"redux.sync.{operation} %r2, %r1, -1;")
         np.testing.assert_array_equal(results, np.repeat(expected, 32).reshape(4, 32))
 
 
-@pytest.mark.parametrize("others", [[], [0x80000000], [0x7FC00000, 0xFF800000], [0x7FC00000] * 32])
+@pytest.mark.parametrize("special_bits", [[], [0x80000000], [0x7FC00000, 0xFF800000], [0x7FC00000] * 32])
 @pytest.mark.parametrize("flags", ["", ".abs", ".NaN", ".abs.NaN"])
 @pytest.mark.parametrize("operation", ["min", "max"])
-def test_redux_of_floats(operation: str, flags: str, others: list[int]) -> None:
-    """-0 is less than 0. NaN is the result only with `.NaN`, or if all values are NaN. `others`, as bits, are the first
-    lanes.
-    """
-    floats = np.where(np.arange(32) < len(others), np.resize([*others, 0], 32), np.arange(32) << 25 & 0x7F000000)
+def test_redux_of_floats_handles_nan_and_signed_zero(operation: str, flags: str, special_bits: list[int]) -> None:
+    """-0 is less than 0. NaN is the result only with `.NaN`, or if all values are NaN."""
+    floats = np.where(
+        np.arange(32) < len(special_bits), np.resize([*special_bits, 0], 32), np.arange(32) << 25 & 0x7F000000
+    )
     numbers = floats.astype(np.uint32).view(np.float32)
     numbers = np.abs(numbers) if "abs" in flags else numbers
     not_nan = numbers[~np.isnan(numbers)]

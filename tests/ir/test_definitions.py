@@ -13,9 +13,7 @@ KIND = TensorType((2,), "f32")
 
 
 def chain() -> Graph:
-    """Return a graph of %a = negate %x, %b = tanh %a, and a loop %c that carries %b and whose body adds the captured
-    %a.
-    """
+    """Return a graph of %a = negate %x, %b = tanh %a, and a loop %c. The loop carries %b and adds the captured %a."""
     graph = Graph("main", [Value(KIND, "x")])
     a = graph.add("negate", graph.inputs, [KIND], name="a", loc=Location("p.mlir", 2)).result
     b = graph.add("tanh", [a], [KIND], name="b", loc=Location("p.mlir", 3)).result

@@ -99,7 +99,7 @@ def test_collective_reduce_result_is_on_first_device_of_group() -> None:
     np.testing.assert_array_equal(result, expected)
 
 
-def test_collective_reduce_along_mesh_axis() -> None:
+def test_collective_reduce_supports_mesh_axis() -> None:
     result = reference(summed(by_axes(PLAIN, Y), op="collective_reduce"))
     expected = np.zeros_like(ROWS)
     expected[[0, 4]] = ROWS.reshape(2, 4, 3).sum(1)

@@ -13,9 +13,7 @@ F32 = TensorType((4,), "f32")
 
 
 def chain() -> tuple[Graph, list[Value]]:
-    """Return the graph of x -> reshape -> transpose -> negate -> add with y, plus an unused cosine, and the graph's
-    values.
-    """
+    """Return a graph and its values: x -> reshape -> transpose -> negate -> add with y, and an unused cosine."""
     x, y = Value(F32), Value(F32)
     builder = Builder(Graph("", [x, y]))
     reshaped = builder.reshape(x, (2, 2))

@@ -1,6 +1,7 @@
-"""Random operations built from op signatures. Operands, results, regions and properties have a valid count and kind,
-but
-arbitrary types. Most operations are invalid and must be refused; none may cause an internal error.
+"""Random operations built from op signatures.
+
+Operands, results, regions and properties have a valid count and kind, but arbitrary types. Most operations are invalid
+and must be refused; none may cause an internal error.
 """
 
 from __future__ import annotations
@@ -129,9 +130,7 @@ class RandomOperations:
         return choices[int(self.rng.integers(len(choices)))]
 
     def values(self, count: int, block_args: Sequence[SSAValue] = (), groups: Groups = ()) -> list[SSAValue]:
-        """Return `count` random values of types that `groups` allows. With probability `likeness`, a value repeats the
-        first one.
-        """
+        """Return `count` random values of types that `groups` allows. Most of them repeat one value (see `likeness`)."""
         candidates = [*self.block.args, *block_args]
         first, chosen = self.first or self.pick(candidates), list[SSAValue]()
         for number in range(count):
@@ -148,9 +147,7 @@ class RandomOperations:
         return types
 
     def count(self, count: Count, letters: Letters) -> int:
-        """Return a random number that `count` allows. First binds letters of `count` that are unbound to random
-        numbers.
-        """
+        """Return a random number that `count` allows, after binding unbound letters of `count` to random numbers."""
         for letter, _ in count.factors:
             letters.setdefault(letter, int(self.rng.integers(3)))
         most = count.least + 2 if count.most is None else count.most
@@ -270,9 +267,7 @@ class RandomOperations:
         )
 
     def segments(self, name: str, count: int) -> list[int]:
-        """Return operand group sizes that add up to `count`: the minimum size of each group, and all remaining in the
-        last one.
-        """
+        """Return operand group sizes that add up to `count`. Each group but the last has its minimum size."""
         sizes = [1 if type(group) is OperandDef else 0 for _, group in definition(name).operands]
         sizes[-1] += count - sum(sizes)
         return sizes

@@ -1,6 +1,4 @@
-"""Test cases for upstream's payload dialects: a function body is run with and without shardings and compared with
-NumPy.
-"""
+"""Test cases for upstream's payload dialects: a function body, run with and without shardings, must match NumPy."""
 
 from __future__ import annotations
 
@@ -109,8 +107,9 @@ def lowered(module: Module) -> Module:
 
 
 def convolve(image: Array, kernel: Array, equation: str, strides: tuple[int, ...], dilations: tuple[int, ...]) -> Array:
-    """Convolve with `einsum` over windows of `image`. The equation names spatial dims of image and kernel by the same
-    letters.
+    """Convolve with `einsum` over windows of `image`.
+
+    In `equation`, image and kernel share the letters of spatial dims.
     """
     windows, (left, rest) = windows_of(image, equation, kernel.shape, strides, dilations), equation.split(",")
     right, out = rest.split("->")

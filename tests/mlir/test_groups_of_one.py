@@ -38,10 +38,7 @@ def program(collective: str, *, mesh: str = 'sdy.mesh @mesh = <["x"=1, "y"=2]>',
 def test_singleton_collective_on_global_tensor_is_identity(
     collective: str, expected: np.ndarray, annotation: str
 ) -> None:
-    """JAX lowers a `psum` or `ppermute` over a manual axis of size 1 to a collective in groups of one device, outside
-    of
-    manual computations.
-    """
+    """JAX lowers a `psum` over a manual axis of size 1 to a collective in groups of one, not to a manual computation."""
     executable = plan(program(collective, annotation=annotation), target="cpu")
     np.testing.assert_array_equal(np.asarray(executable(X)), expected)
     assert executable.comms.counts == {}

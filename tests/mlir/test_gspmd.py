@@ -78,7 +78,7 @@ LINEAR = program(
 
 
 def test_pytorch_xla_section_becomes_manual_computation() -> None:
-    """A value that enters the section keeps the sharding of its argument, or of the `@Sharding` call that marks it."""
+    """Values that enter the section keep the sharding of the argument, or of the `@Sharding` call on them."""
     module = parse_text(LINEAR)
     (node,) = manual_sections(module.graph)
     assert node.attrs.axes == ("d0",) and [s.dims for s in node.attrs.in_shardings] == [(("d0",), ())] * 2

@@ -52,7 +52,7 @@ def sums(x: Array, groups: Sequence[Sequence[int]]) -> Array:
 
 
 @pytest.mark.parametrize("rows", [[[0, 1], [2, 3]], [[0, 2], [1, 3]], [[0, 3], [2, 1]], [[3, 1, 0, 2]]], ids=str)
-def test_all_reduce_over_arbitrary_groups(rows: list[list[int]]) -> None:
+def test_all_reduce_supports_arbitrary_groups(rows: list[list[int]]) -> None:
     x, results = run_devices(program(reduced(rows)))
     np.testing.assert_allclose(results, sums(x, rows), rtol=1e-5)
 
@@ -139,7 +139,7 @@ def test_permute_pairs_name_replicas_or_partitions() -> None:
 @pytest.mark.parametrize(
     ("name", "expected"), [("replica_id", [0, 0, 1, 1]), ("partition_id", [0, 1, 0, 1])], ids=lambda v: str(v)
 )
-def test_replica_id_and_partition_id_of_each_device(name: str, expected: list[int]) -> None:
+def test_each_device_has_its_replica_id_and_partition_id(name: str, expected: list[int]) -> None:
     text = f"""module attributes {{mhlo.num_replicas = 2 : i32, mhlo.num_partitions = 2 : i32}} {{
 func.func @main(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {{
   %n = stablehlo.{name} : tensor<ui32>

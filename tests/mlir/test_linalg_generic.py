@@ -18,8 +18,7 @@ def generic(arguments: dict[str, Array], reads: Sequence[str], loops: str, write
     """Return a case with one `linalg.generic`, whose result `%r` has type `out`.
 
     `reads` and `writes` are the index expressions of operands and result over the loop variables `loops`. `kinds` has
-    one
-    letter per loop: `p` (parallel) or `r` (reduction). `body` reads elements %a, %b, ... and the accumulator %o.
+    one letter per loop: `p` (parallel) or `r` (reduction). `body` reads elements %a, %b, ... and the accumulator %o.
     """
     out = out if isinstance(out, str) else tensor(out)
     names = list(arguments)[: len(reads)]

@@ -158,9 +158,7 @@ def test_value_of_another_function_is_refused_at_its_use() -> None:
 
 
 def test_repeated_constraint_depends_on_its_context() -> None:
-    """A second annotation of a value is for its users, even if an equal earlier line annotated the result of its
-    producer.
-    """
+    """A second annotation of a value is for its users, even if an equal earlier line was a first annotation."""
     mesh = 'sdy.mesh @mesh = <["x"=2]>\n'
     line = '%{} = sdy.sharding_constraint %{} <@mesh, [{{"x"}}]> : tensor<4xf32>'
     other = "%{} = sdy.sharding_constraint %{} <@mesh, [{{}}]> : tensor<4xf32>"

@@ -1,5 +1,6 @@
-"""Tests of the shard dialect's parser: every op in pretty and in generic form. `test_printer.py` has the printer's
-tests.
+"""Tests of the shard dialect's parser: every op in pretty and in generic form.
+
+`test_printer.py` has the printer's tests.
 """
 
 from io import StringIO

@@ -1,6 +1,4 @@
-"""Tests of op signatures: every importable op has one, and an op that violates its signature is refused at its
-location.
-"""
+"""Tests of op signatures: every importable op has one, and ops that violate it are refused at their location."""
 
 from __future__ import annotations
 

@@ -167,9 +167,7 @@ INDEX = "%i = stablehlo.constant dense<0> : tensor<1x1xi32>"
     "field", ["index_vectr_dim = 1", "index_vector_dim = 1 : i64", "index_vector_dim = 1; x = 2", "offset_dims = [0]"]
 )
 def test_unknown_gather_field_is_refused(field: str) -> None:
-    """If the importer ignored a misspelled field, the field would keep its default value and the gather would read
-    wrong rows.
-    """
+    """If a misspelled field were ignored, the field would keep its default value, and the gather would read wrong rows."""
     assert parse_text(function(INDEX, GATHER.replace("FIELD", "index_vector_dim = 1")))
     assert faults(function(INDEX, GATHER.replace("FIELD", field))) == [("MG0101", "m.mlir:3")]
 
@@ -203,7 +201,7 @@ def test_constant_of_unknown_size_is_refused(literal: str) -> None:
 
 @pytest.mark.parametrize("name", ["reduce_window", "select_and_scatter", "reduce", "sort", "map", "concatenate"])
 def test_op_without_operands_is_refused(name: str) -> None:
-    """Each op `name` needs at least one operand."""
+    """All ops in the list need at least one operand."""
     fold = "^bb0(%x: tensor<f32>, %y: tensor<f32>):\n    %1 = stablehlo.add %x, %y : tensor<f32>\n    stablehlo.return %1 : tensor<f32>\n  "
     body = "" if name == "concatenate" else f" ({{\n  {fold}}})"
     attrs = "{dimension = 0 : i64, dimensions = array<i64: 0>, window_dimensions = array<i64: 2>}"

@@ -233,10 +233,7 @@ def test_boolean_resource_has_one_byte_per_element() -> None:
 
 @pytest.mark.parametrize("source, target", [("i1", "i32"), ("i8", "f32"), ("i1", "f32")])
 def test_dot_of_integers_converts_operands_to_result_dtype(source: str, target: str) -> None:
-    """Booleans are added as integers if the result is not boolean. Integers are converted to floats before the matmul
-    if the
-    result is a float.
-    """
+    """Booleans are added as integers if the result is not boolean. For a float result, integers are first converted."""
     types = f"(tensor<2x3x{source}>, tensor<3x2x{source}>) -> tensor<2x2x{target}>"
     text = body(
         f"%r = stablehlo.dot_general %x, %y, contracting_dims = [1] x [0] : {types}",

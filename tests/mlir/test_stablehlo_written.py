@@ -21,9 +21,7 @@ NORM = "<{epsilon = 1.0e-3 : f32, feature_index = 2 : i64}>"
 
 
 def check_sharded(case: Case) -> None:
-    """Check the case with an unevenly sharded first argument: its first dim on four devices, then its last dim on
-    three.
-    """
+    """Check the case with its first argument sharded unevenly: rows on four devices, then the last dim on three."""
     name = next(iter(case.arguments))
     rank = case.arguments[name].ndim
     for grid, dim in (("4", 0), ("3", rank - 1)):

@@ -29,9 +29,7 @@ def call(op: str, operands: str, types: str, result: str, before: str = "", name
 
 
 def case(op: str, arguments: dict[str, Array], expected: Callable[..., Any], attributes: str = "", more: str = "", more_types: str = "", before: str = "") -> Case:  # fmt: skip
-    """Return a case of one op applied to all `arguments`. Its result has the type of the array that `expected`
-    computes.
-    """
+    """Return a case of one op applied to all `arguments`. The result type is that of the array that `expected` returns."""
     built_case = Case(arguments, "", expected)
     operands = ", ".join(f"%{name}" for name in arguments) + more
     types = ", ".join(tensor(array) for array in arguments.values()) + more_types
@@ -176,7 +174,7 @@ def test_sharded_tosa_op_moves_as_expected(name: str, grid: str, splits: dict[st
     assert CASES[name].moved(grid, splits) == moved
 
 
-def test_tosa_broadcast_of_unknown_sizes() -> None:
+def test_tosa_broadcast_supports_unknown_sizes() -> None:
     text = """func.func @main(%x: tensor<?x6xf32>) -> tensor<?x6xf32> {
   %s = tosa.reduce_sum %x {axis = 1 : i32} : (tensor<?x6xf32>) -> tensor<?x1xf32>
   %r = tosa.sub %x, %s : (tensor<?x6xf32>, tensor<?x1xf32>) -> tensor<?x6xf32>

@@ -66,9 +66,7 @@ def build_libraries(folder: Path, source: str, flags: str = "-O2") -> Path:
 
 def run(program: Path, libraries: Path, module: Path, args: Mapping[str, Array], *, arch: str = "sm_90",
         options: Sequence[str] = (), ranks: Sequence[int] | None = None) -> Outcome:  # fmt: skip
-    """Run a module with `mgx-run` on emulated GPUs: all ranks in one process, or each of `ranks` in a process of its
-    own.
-    """
+    """Run a module with `mgx-run` on emulated GPUs: all ranks in one process, or one process for each of `ranks`."""
     loaded = load(module, runs=False)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

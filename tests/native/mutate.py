@@ -1,5 +1,4 @@
-"""Mutate modules for the C loader at random, with correct digests. The loader may refuse a mutant, fail or give
-results.
+"""Mutate modules for the C loader at random, with correct digests. The loader may refuse a mutant, fail, or run it.
 
     python -m tests.native.mutate --count 2000 [--seed 1] [--keep FOLDER]
 
@@ -65,9 +64,7 @@ def original(name: str, folder: Path) -> Original:
 
 
 def forge(source: Original, rng: random.Random, path: Path) -> None:
-    """Write a mutant of `source` to `path`. Most mutants change the launch table, some another member or the file
-    itself.
-    """
+    """Write a mutant of `source` to `path`. It mostly changes the launch table, else another member or the file itself."""
     members = {name: content for name, content in source.members.items() if name not in MANIFEST}
     member = TABLE if rng.random() < 0.8 else rng.choice(list(members))
     members[member] = _table(members[member], rng) if member == TABLE else _bytes(members[member], rng)

@@ -102,8 +102,7 @@ def test_forged_launch_table_is_rejected(name: str, campaign: Campaign, good: Pa
 
 
 def operation(table: list[int], op: words.Op, at: int, value: int) -> bool:
-    """Set word `at` of the first operation `op` on stream 0 or 1 to `value`. Return whether the table has such an
-    operation.
+    """Set word `at` of the first operation `op` on stream 0 or 1 to `value`. Return whether such an operation exists.
 
     An operation is a list of words that follows its length.
     """
@@ -270,9 +269,7 @@ def test_missing_driver_is_reported(campaign: Campaign, good: Path) -> None:
 
 
 def test_diverging_ranks_are_reported(campaign: Campaign) -> None:
-    """Kernels of the null GPU leave random loop conditions on the ranks. The loop has collectives, so diverging ranks
-    would deadlock.
-    """
+    """Kernels of the null GPU leave random loop conditions on the ranks. Their loop has collectives, so it would hang."""
     source = next(source for source in campaign.sources if source.name == "loop with collectives")
     command = [
         str(campaign.program),

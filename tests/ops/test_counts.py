@@ -1,4 +1,4 @@
-"""Tests of the analysis that bounds counts, which are integers of histograms and their running totals."""
+"""Tests of the analysis that finds upper bounds of counts, such as histograms and their running totals."""
 
 from __future__ import annotations
 

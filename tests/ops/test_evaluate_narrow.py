@@ -46,7 +46,7 @@ def test_total_order_of_narrow_floats_is_numeric(dtype: str) -> None:
     )
 
 
-def test_top_k_of_unsigned_floats() -> None:
+def test_top_k_sorts_unsigned_floats() -> None:
     x = np.array([0.5, 4, 1, 2], ml_dtypes.float8_e8m0fnu)
     results = [TensorType((2,), "f8E8M0FNU"), TensorType((2,), "i32")]
     values, indices = run("top_k", x, k=2, results=results)

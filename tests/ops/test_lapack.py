@@ -62,7 +62,7 @@ def test_reflectors_of_tall_matrices_are_orthogonal(tmp_path: Path, capfd: pytes
     assert "On entry" not in capfd.readouterr().err
 
 
-def test_tridiagonal_solve_of_one_equation() -> None:
+def test_tridiagonal_solve_supports_one_equation() -> None:
     diagonal = np.array([4.0], np.float32)
     *_, solution, info = factorise(ROUTINES["gtsv"], [diagonal, diagonal, diagonal, np.array([[2.0, 6.0]], np.float32)],
                                 [TensorType((1,), "f32")] * 3 + [TensorType((1, 2), "f32"), TensorType((), "i32")], {})  # fmt: skip

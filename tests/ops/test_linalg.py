@@ -97,8 +97,7 @@ def test_window_op_with_strides_and_dilations_matches_numpy(
     window(name, strides, dilations).matches()
 
 
-# Expected traffic: sharding batch or channels moves nothing; sharding a spatial dim exchanges edge rows, one message
-# per side.
+# Expected traffic: sharding batch or channels moves nothing; a sharded spatial dim exchanges edge rows once per side.
 SPLIT_WINDOWS = [
     ("conv_2d_nhwc_hwcf", "2", {"x": "[[0]]"}, {}),
     ("conv_2d_nhwc_hwcf", "2", {"w": "[[], [], [], [0]]"}, {}),

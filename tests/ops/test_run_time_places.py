@@ -19,9 +19,7 @@ GRID = (2, 3)
 
 
 def run(operation: str, operand: Tensors, coordinates: Sequence[int], kind: str, result: str) -> Tensors:
-    """Run `operation` on `%x` over axis 1. `coordinates` are the values of `%k` and `%m`, which are known only at run
-    time.
-    """
+    """Run `operation` on `%x` over axis 1. `coordinates` are the run-time values of `%k` and `%m`."""
     text = f"""shard.grid @g(shape = 2x3)
 func.func @f(%x: {kind}, %k: index, %m: index) -> {result} {{
   {operation}
@@ -48,7 +46,7 @@ def assert_same(results: Tensors, expected: dict[Device, Array | None]) -> None:
 @pytest.mark.parametrize(
     ("dtype", "kind"), [(np.float32, "f32"), (np.int8, "i8"), (np.float16, "f16"), (np.bool_, "i1")]
 )
-def test_broadcast_from_dynamic_root(root: int, dtype: Any, kind: str) -> None:
+def test_broadcast_supports_dynamic_root(root: int, dtype: Any, kind: str) -> None:
     x, tensor = operand(4, dtype=dtype), f"tensor<4x{kind}>"
     operation = f"%r = shard.broadcast %x on @g grid_axes = [1] root = [%k] : ({tensor}, index) -> {tensor}"
     assert_same(run(operation, x, (root, 0), tensor, tensor), model.broadcast(x, GRID, (1,), (root,)))
@@ -66,7 +64,7 @@ def test_dynamic_broadcast_keeps_special_floats_bit_exact() -> None:
 
 
 @pytest.mark.parametrize("root", range(3))
-def test_scatter_gather_and_reduce_with_dynamic_root(root: int) -> None:
+def test_scatter_gather_and_reduce_support_dynamic_root(root: int) -> None:
     x, six, two = operand(6, 2), "tensor<6x2xf32>", "tensor<2x2xf32>"
     operation = f"%r = shard.scatter %x on @g grid_axes = [1] scatter_axis = 0 root = [%k] : ({six}, index) -> {two}"
     assert_same(run(operation, x, (root, 0), six, two), model.scatter(x, GRID, (1,), (root,), 0))
@@ -82,7 +80,7 @@ def test_scatter_gather_and_reduce_with_dynamic_root(root: int) -> None:
 
 
 @pytest.mark.parametrize(("destination", "source"), [("%k", "%m"), ("%k", "1"), ("2", "%m")])
-def test_send_and_recv_with_dynamic_peers(destination: str, source: str) -> None:
+def test_send_and_recv_support_dynamic_peers(destination: str, source: str) -> None:
     x, kind = operand(4), "tensor<4xf32>"
     types = [f"({', '.join([kind, *['index'] * peer.startswith('%')])})" for peer in (destination, source)]
     operation = f"""%s = shard.send %x on @g grid_axes = [1] destination = [{destination}] : {types[0]} -> {kind}

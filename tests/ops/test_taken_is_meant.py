@@ -114,9 +114,7 @@ def count_outcomes(
 ) -> tuple[Counter[str], list[str]]:
     """Return the number of nodes per outcome, and the faults with their seeds.
 
-    `make` creates one random node for each of `count` seeds from `first` on. If `seconds` is positive, it limits the
-    time
-    per node.
+    `make` creates one random node for each of `count` seeds from `first` on. `seconds`, if positive, limits each node.
     """
     table: Counter[str] = Counter()
     faults: list[str] = []

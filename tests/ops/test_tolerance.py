@@ -32,9 +32,7 @@ def chain(depth: int, size: int, dtype: str, op: str = "tanh") -> Graph:
 
 
 def by_blocks(depth: int, x: np.ndarray[Any, Any], w: np.ndarray[Any, Any], parts: int) -> np.ndarray[Any, Any]:
-    """Compute the graph of `chain` with each contraction split into `parts` blocks, which are rounded and added in
-    reverse.
-    """
+    """Compute the graph of `chain` with each contraction split into `parts` blocks, rounded and added in reverse order."""
     for _ in range(depth):
         cuts = np.array_split(np.arange(len(w)), parts)
         block_results = [(x[:, c].astype(np.float32) @ w[c].astype(np.float32)).astype(x.dtype) for c in cuts]

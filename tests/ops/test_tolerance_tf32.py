@@ -99,9 +99,7 @@ def test_cpu_bound_does_not_cover_tf32() -> None:
 
 @pytest.mark.parametrize("size", [1, 64, 512])
 def test_tf32x3_bound_counts_three_sums_and_the_dropped_product(size: int) -> None:
-    """Each operand has an error of one unit. tf32x3 omits low times low, and each of its three matmuls rounds its
-    accumulator.
-    """
+    """Operands have errors of one unit, tf32x3 omits low times low, and its three matmuls each round their accumulator."""
     a, b = normal(size, size), normal(size, size, seed=1)
     node = matmul("tf32x3", size).nodes[0]
     exact = [Tracked(x, np.zeros(x.shape), np.abs(x).astype(np.float64)) for x in (a, b)]

@@ -1,5 +1,4 @@
-"""Run four ranks on two hosts and let one of them fail at a collective of a step. The others must end in time and say
-why.
+"""Run four ranks on two hosts and let one fail at a collective. The others must end in time and report why.
 
     sudo python -m tests.runtime.faults_campaign --count 50 --fault kill,stop,link
 
@@ -23,9 +22,7 @@ import meshgen as mg
 from tests.runtime.launchers import MESHGEN, Ended, ended, started
 from tests.runtime.two_hosts import RANKS, Hosts, two_hosts
 
-# Seconds. A rank waits TIME_OUT for its peers. MORE_SECONDS is the additional time until the last rank notices the
-# fault
-# and its process exits; chosen: generous.
+# Seconds: a rank waits TIME_OUT for its peers, and the last process exits at most MORE_SECONDS later; chosen: generous.
 TIME_OUT, MORE_SECONDS = 2.0, 8.0
 PROGRAM = """sdy.mesh @mesh = <["x"=2, "y"=2]>
 func.func @main(%a: tensor<16x16xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {"y"}]>}, %w: tensor<16x16xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"y"}, {"x"}]>}) -> (tensor<16x16xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {"y"}]>}) {
@@ -40,9 +37,7 @@ func.func @main(%a: tensor<16x16xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"
   return %7 : tensor<16x16xf32>
 }
 """
-# The third group is the collective. A rank that has finished its collectives is in `the gathering of results`, or, if
-# it
-# has the results, at the end of the program.
+# The regex group is the collective, or a later phase: a rank gathers results, and then is at the end of the program.
 SAID = re.compile(
     r"error MG0609: rank \d+ (?:waits for ranks? [\d, ]+|is) in (the gathering of results|the end of the program|\w+ over [xy, ]+ \(program\.mlir:\d+\))"
 )
@@ -67,9 +62,7 @@ def victim_words(fault: str, when: int, module: Path, device: str, time_out: flo
 
 
 def messages(fault: str, module: Path, device: str, time_out: float) -> list[int]:
-    """Return the number of messages that each rank sends in a step. For a link fault, counts only messages to the other
-    host.
-    """
+    """Return the number of messages that each rank sends in a step; for a link fault, only of those to the other host."""
     victims = {rank: victim_words(fault, 0, module, device, time_out) for rank in range(RANKS)}
     outcomes = ended(started(RANKS, own=victims), 120)
     return [int(process.err.rpartition("messages: ")[2]) for process in outcomes]
@@ -100,9 +93,9 @@ def trial(
     if fault == "link":
         hosts.set_link("down")
         sign_file.unlink()
-    others = [process for rank, process in enumerate(processes) if rank != victim or fault == "link"]
+    observed = [process for rank, process in enumerate(processes) if rank != victim or fault == "link"]
     try:
-        for process in others:
+        for process in observed:
             process.wait(max(begin + time_out + MORE_SECONDS - time.monotonic(), 0.1))
     except subprocess.TimeoutExpired:
         pass

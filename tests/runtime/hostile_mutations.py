@@ -1,6 +1,4 @@
-"""Mutations that an attacker would choose for a module: huge counts, deep nesting, overlapping buffers, extreme
-numbers.
-"""
+"""Mutations that an attacker would choose: huge counts, deep nesting, overlapping buffers and extreme numbers."""
 
 from __future__ import annotations
 
@@ -27,9 +25,7 @@ def _kernel(manifest: Json, rng: random.Random) -> Json:
 
 
 def huge_arena(manifest: Json, rng: random.Random, size: int) -> None:
-    """Make a buffer larger than the memory of any machine, preferably the scratch of a collective, and extend the
-    arena.
-    """
+    """Make a buffer, preferably scratch of a collective, larger than the memory of any machine, and extend the arena."""
     plan = rng.choice(_plans(manifest))
     count = 1 << rng.choice([31, 40, 50, 52, 53, 54, 61])
     buffer = rng.choice([item["scratch"] for item in plan["schedule"] if item.get("scratch") is not None] or [None])

@@ -100,9 +100,7 @@ def started(
 
 @contextmanager
 def _interruptible() -> Generator[None]:
-    """Let child processes receive SIGINT. A shell starts background processes with SIGINT ignored, and children inherit
-    this.
-    """
+    """Let child processes receive SIGINT. They would inherit that a shell ignores SIGINT for background processes."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         yield

@@ -128,7 +128,7 @@ def mutate(sources: list[Original], first: int, count: int, folder: Path) -> tup
         before = sorted(os.listdir())
         try:
             container.write(path, mutant(source, random.Random(seed)))
-        # the mutation itself calls the verifier, whose errors here are the same as when a module is loaded
+        # the mutation itself calls the verifier, which may raise as it would on loading
         except Exception:
             reports.append(f"seed {seed} ({source.name}): forging: {traceback.format_exc()}")
             continue

@@ -57,9 +57,7 @@ def mutant(original: Original, rng: random.Random) -> dict[str, bytes]:
 
 
 def with_bytes(members: dict[str, bytes], rng: random.Random) -> dict[str, bytes]:
-    """Change a member that is not a manifest: some bytes, its length, or all of it, for instance by copying another
-    member.
-    """
+    """Change a random member that is not a manifest: one byte, its length, or its entire content."""
     names = [name for name in members if "manifest." not in name]
     if not names:
         return members
@@ -79,9 +77,7 @@ def with_bytes(members: dict[str, bytes], rng: random.Random) -> dict[str, bytes
 
 
 def sealed(members: dict[str, bytes]) -> dict[str, bytes]:
-    """Return the members with corrected digests in all manifests. Nested folders come first, as their digests are
-    members.
-    """
+    """Return the members with corrected digests in all manifests, first in those of nested folders."""
     members = dict(members)
     for manifest_name in sorted(
         (name for name in members if name.endswith("manifest.json")), key=lambda name: -name.count("/")
@@ -185,9 +181,7 @@ def _positions(value: Any, path: tuple[Any, ...]) -> Iterator[tuple[tuple[Any, .
 
 
 def _replacement_candidates(document: Any, key: Any, parent: Any) -> list[Any]:
-    """Return values that may replace `parent[key]`: the entries of a list `parent`, else values with equal keys
-    elsewhere.
-    """
+    """Return values that may replace `parent[key]`: entries of a list `parent`, or values with the same key elsewhere."""
     if isinstance(parent, list):
         return parent
     return [

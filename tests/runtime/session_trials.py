@@ -165,9 +165,8 @@ def _decided_by(trial: Trial, is_named: bool) -> str:
     """Predict which results the rules of `frontend/next_values.py` choose as new trees of the arguments.
 
     Returns `rules` if they choose the right results, `others` if they choose wrong ones, and `nothing` if they cannot
-    choose. The rules start with the largest arguments, and among these with the most deeply nested ones. Names decide.
-    If
-    they do not match, the order decides, provided that as many results as arguments have the structure.
+    choose. The rules start with the largest arguments, and among these with the most deeply nested ones. Equal names
+    decide. Otherwise the order decides, provided that as many results as arguments have the structure.
     """
     if is_named:
         return "rules"

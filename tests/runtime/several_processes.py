@@ -3,8 +3,7 @@
     python -m tests.runtime.several_processes FOLDER --ranks 4,8 --device reference,emulate
 
 Every .mlir program of the folder is compiled for a mesh with the requested number of devices: the program's mesh, with
-the largest axes halved. mpiexec starts the processes (`--by mpi`, with MPI messages), or they are started one by one
-(`--by sockets`).
+the largest axes halved. Processes are started by mpiexec (`--by mpi`, with MPI messages) or directly (`--by sockets`).
 """
 
 from __future__ import annotations

@@ -80,7 +80,7 @@ def storages(plan: Schedule) -> list[int]:
 
 @pytest.mark.parametrize("module", [MODULE, mixed()], ids=["layers", "mixed"])
 def test_checker_detects_every_offset_that_causes_a_race(module):
-    """Each storage is moved onto every other one. The checker must reject the plan if both are live at the same time."""
+    """The test moves each storage onto every other one. The checker must reject the plan if both are live at once."""
     plan = schedule(module, costs=costs())
     conflicts = 0
     for number in storages(plan):
@@ -99,7 +99,7 @@ def test_checker_detects_every_offset_that_causes_a_race(module):
 
 
 def test_checker_detects_read_of_overwritten_buffer():
-    # move the buffer with the last read onto one that is written before this read
+    # place a later output at the offset of the first output, which is still read after that
     first = PLAN.items[0].outputs[0]
     late = next(i.outputs[0] for i in PLAN.items[1:] if i.kernel == "tanh")
     moved = with_buffer(PLAN, late, offset=PLAN.buffers[first].offset)
@@ -209,7 +209,9 @@ def test_checker_rejects_launch_with_wrong_operand_count():
 
 
 def test_checker_requires_order_between_collectives():
-    """A collective must be ordered after the previous collective, even if it waits for all other items that it needs."""
+    """Collectives on different streams must be ordered with each other. Waits for other items do not replace this
+    order.
+    """
     first, second = [i for i in PLAN.items if i.is_collective][:2]
     items = [replace(first, waits=(), records=None), replace(second, stream=COMPUTE, waits=(), records=None)]
     orders = [Order([item.stream for item in items], [(-1, -1), done]) for done in ((-1, 0), (-1, -1))]

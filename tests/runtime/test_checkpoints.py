@@ -1,6 +1,4 @@
-"""Tests of weights in orbax checkpoints: recognized by their files, named by their keys, and rejected without
-tensorstore.
-"""
+"""Tests of weights in orbax checkpoints: recognized by files, named by keys, and rejected without tensorstore."""
 
 from __future__ import annotations
 
@@ -99,7 +97,7 @@ def test_checkpoint_array_larger_than_memory_is_rejected(tmp_path: Path, monkeyp
     monkeypatch.setattr(budget, "free_bytes", lambda: 2 * X.nbytes - 1)
     with pytest.raises(UsageError, match=r"MG0002.*'params\.b'.*takes 96 B of memory, but 95 B are free"):
         checkpoint["params.b"]
-    # memory for the array, but not for one chunk in addition
+    # enough for the array and one chunk of it, which here is the entire array
     monkeypatch.setattr(budget, "free_bytes", lambda: 2 * X.nbytes)
     np.testing.assert_array_equal(checkpoint["params.b"], X)
 

@@ -192,7 +192,7 @@ def test_branch_around_loop_runs_selected_region(op, kind, which):
 
 
 def test_no_collective_runs_concurrently_with_communicating_loop():
-    """A reduction before the loop must finish before it starts, and an independent one after it must not start earlier."""
+    """The reductions do not depend on the loop, but the checker rejects a plan in which the first does not wait for it."""
     total = """%first = stablehlo.reduce(%scale init: %nil) applies stablehlo.add across dimensions = [0, 1] : (tensor<8x8xf32>, tensor<f32>) -> tensor<f32>
     %last = stablehlo.reduce(%scale init: %nil) applies stablehlo.maximum across dimensions = [0, 1] : (tensor<8x8xf32>, tensor<f32>) -> tensor<f32>"""
     text = SUMS.replace("func.return %r#0", f"{total}\n    func.return %first, %last, %r#0").replace(
@@ -297,9 +297,7 @@ def test_loop_with_collectives_requires_uniform_condition():
 
 
 def test_diverging_ranks_are_reported_without_hang(monkeypatch, tmp_path):
-    """The compiler proves that ranks agree on the condition. A module without this proof, such as a forged one, must
-    not hang.
-    """
+    """The compiler proves that ranks agree on the condition. A module without this proof (a forged one) must not hang."""
     monkeypatch.setattr("meshgen.codegen.planner.require_agreement", lambda module: None)
     mg.compile(PER_DEVICE.replace("WHICH", "%mix"), target="cpu").save(tmp_path / "m.mgx")
     with pytest.raises(

@@ -13,8 +13,7 @@ def loop_of(plan: Schedule) -> int:
     return next(n for n, item in enumerate(plan.items) if item.op == "while")
 
 
-# A loop halves a row until its values are small. Devices hold different rows, so they run different numbers of
-# iterations.
+# A loop halves a row until its values are small. The rows of different devices need different numbers of iterations.
 HALVES = """
 module {
   sdy.mesh @mesh = <["x"=4]>
@@ -56,7 +55,7 @@ def test_ranks_branch_independently_without_collectives(tmp_path):
 
 
 def test_loop_without_collectives_is_not_ordered_with_collectives():
-    """The sum over all devices does not depend on the loop, so no event orders them."""
+    """The sum over all devices does not depend on the loop, so no event orders the two."""
     plan = mg.compile(HALVES, target="cpu", in_specs={"a": mg.P("x")}).plan
     assert [item.communicates for item in plan.items if item.op in ("while", "all_reduce")].count(True) == 1
     assert all(not item.waits for item in plan.items if item.op == "while")

@@ -69,10 +69,7 @@ def test_emulated_gpu_results_are_bitwise_equal_in_every_order(module: LoadedMod
 
 
 def test_newer_gpu_compiles_ptx_of_older_architecture(module: LoadedModule) -> None:
-    """The device is sm_100. The module has no cubin for it, and PTX for sm_90a only runs on 9.0, so the driver compiles
-    the
-    PTX for sm_80.
-    """
+    """The module has no cubin for sm_100, and PTX for sm_90a only runs on 9.0, so the driver compiles PTX for sm_80."""
     inputs = arguments(module)
     assert_close(module.run(inputs, Emulation("sm_100")), module.run(inputs))
 

@@ -29,8 +29,7 @@ def reduced(
 ) -> Module:
     """Return a program that computes tanh(x), all-reduces it, and doubles the result.
 
-    Options let the operand of the all-reduce be read again, be a result (`kept`), or be the program's input
-    (`of_input`).
+    The operand of the all-reduce may be read again, be a result (`kept`), or be the program's input (`of_input`).
     """
     local = f32(64, 3)
     kernels = {"tanh": body("tanh", "tanh", [local], local), "add": body("add", "add", [local, local], local)}

@@ -62,7 +62,7 @@ def test_operand_read_differently_by_other_result_is_kept() -> None:
 
 @pytest.mark.parametrize("seed", range(40))
 def test_overwritable_operand_only_affects_same_element(seed: int) -> None:
-    """In random kernels, a change of one element of such an operand must only change results at the same index."""
+    """In random kernels, a changed element of an overwritable operand only changes results at the same index."""
     rng = np.random.default_rng(seed)
     for body in fuse(Module(make_mesh({"x": 1}), random_program(seed), "partition")).kernels.values():
         for operand in overwrites(body):

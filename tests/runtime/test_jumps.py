@@ -22,8 +22,9 @@ def plan(*items: Item, outputs: tuple[int, ...] = (7,)) -> Schedule:
 
 @dataclass(frozen=True)
 class StandInFrame:
-    """A stand-in for a frame: a plan and its ranks. `path` of a region has item and region indices from the outermost
-    plan on.
+    """A stand-in for a frame: a plan and its ranks.
+
+    The `path` of a region lists item and region indices, outermost first.
     """
 
     plan: Schedule

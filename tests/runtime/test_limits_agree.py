@@ -1,6 +1,4 @@
-"""Tests that a program that compiles also loads. The largest accepted program is written and read, and a larger one is
-rejected early.
-"""
+"""Tests that every program that compiles also loads, up to the largest one. Larger programs are rejected early."""
 
 from __future__ import annotations
 

@@ -125,9 +125,7 @@ def overwritten(plan):
 
 
 def test_wrong_buffer_offset_changes_results(tmp_path):
-    """The reference device uses an arena with planned offsets, so a plan that the checker would reject changes the
-    results.
-    """
+    """The reference device uses the planned offsets, so a plan that the checker would reject changes the results."""
     loaded = saved(tmp_path / "m.mgx", layers(4, 8, 2))
     plan = loaded.schedule
     temporary, moved = overwritten(plan)

@@ -11,9 +11,7 @@ from meshgen.runtime.validation.overlaps import Clock, Use, conflicts
 
 
 def made_up(seed: int) -> tuple[list[Use], list[Clock]]:
-    """Return random buffers of up to 8 bytes, and the happens-before clocks of random items on two streams that use
-    them.
-    """
+    """Return random buffers of up to 8 bytes, and the happens-before clocks of the items on two streams that use them."""
     rng = random.Random(seed)
     done: list[Clock] = []
     streams: list[int] = []

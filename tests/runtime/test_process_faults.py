@@ -102,9 +102,9 @@ def test_interrupt_of_one_rank_ends_other_ranks(paths) -> None:
             process.wait(PATIENCE)
     finally:
         processes[-1].kill()
-    first, *others, _ = ended(processes)
-    assert first.code == 130 and [ended_rank.code for ended_rank in others] == [4, 4]
-    assert all("rank 0 failed: it was interrupted" in ended_rank.err for ended_rank in others)
+    first, *other_ranks, _ = ended(processes)
+    assert first.code == 130 and [ended_rank.code for ended_rank in other_ranks] == [4, 4]
+    assert all("rank 0 failed: it was interrupted" in ended_rank.err for ended_rank in other_ranks)
 
 
 @needs_mpi
@@ -173,9 +173,7 @@ def test_out_of_memory_of_one_rank_is_reported_by_all(tmp_path: Path) -> None:
 @needs_mpi
 @pytest.mark.parametrize("fault", ["exit 130", "sleep 6"])
 def test_rank_without_mpi_start_ends_other_ranks_after_timeout(fault: str, paths, tmp_path: Path) -> None:
-    """The others wait in MPI_Init, which has no time-out of its own. The launcher may kill the last of them before they
-    exit.
-    """
+    """The others wait in MPI_Init, which has no time-out of its own. The launcher may kill some before they exit."""
     run = " ".join((*MESHGEN, "run", str(paths["reference"]), "--time-out", "2"))
     script = f"if [ $PMI_RANK = 1 ]; then {fault}; else {run}; echo $? >> {tmp_path}/codes; fi"
     done = by_mpiexec(RANKS, "sh", "-c", script)

@@ -285,9 +285,7 @@ class Counted:
 
 @looks_into_emulated_gpus
 def test_session_restores_context_and_frees_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another library, such as PyTorch, may own the current context. This also covers interrupted steps and failing
-    sessions.
-    """
+    """Another library, such as PyTorch, may own the current context. Steps may be interrupted, and sessions may fail."""
     monkeypatch.setattr("meshgen.runtime.cuda.devices.code_of", lambda *args: lambda name, capability: None)
     gpus = emulated(2, "sm_90")
     monkeypatch.setattr("meshgen.runtime.sessions.session_devices._GPUS", {"emulate": lambda *_: gpus})
@@ -313,9 +311,7 @@ def interrupted(steps: object) -> None:
 
 @looks_into_emulated_gpus
 def test_session_step_is_one_graph_launch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The graph covers all ranks. Its context is current only during the launch, and the host neither allocates nor
-    waits.
-    """
+    """The graph covers all ranks. During its launch its context is current, and the host does not allocate or wait."""
     monkeypatch.setattr("meshgen.runtime.cuda.devices.code_of", lambda *args: lambda name, capability: None)
     weights = {"w": w, "x": x, "s": np.zeros((8, 6), np.float32)}
     with mg.load(saved(tmp_path, TWO)).session(GPUS, weights=weights) as session:

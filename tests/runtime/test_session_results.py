@@ -1,6 +1,4 @@
-"""Tests of session results, which own their bytes even if they are views of the state, and of calls from several
-threads.
-"""
+"""Tests of session results, which own their bytes even if they are views of the state, and of calls from threads."""
 
 from __future__ import annotations
 

@@ -50,9 +50,7 @@ def test_multi_mesh_program_matches_one_process(device: str, by: str, tmp_path: 
 
 
 def test_send_recv_program_matches_one_process(tmp_path: Path) -> None:
-    """This covers messages between emulated GPUs. On the reference device, transfers between meshes are messages as
-    well.
-    """
+    """This covers messages between emulated GPUs. Transfers between meshes cover messages on the reference device."""
     executable = mg.compile(ROOT / "tests" / "data" / "mlir" / "h14_send_recv.mlir", target=TARGETS["emulate"])
     executable.save(tmp_path / "m.mgx")
     assert run(tmp_path / "m.mgx", executable.mesh.size, "emulate", "sockets") == "equal"
@@ -90,8 +88,8 @@ PROGRAM = """
 import sys, numpy as np, meshgen as mg
 module = mg.load(sys.argv[1])
 for step in range(3):
-    found = module(np.arange(32, dtype=np.float32).reshape(8, 4) + step)
-print(found.tolist())
+    result = module(np.arange(32, dtype=np.float32).reshape(8, 4) + step)
+print(result.tolist())
 """
 
 
@@ -130,9 +128,7 @@ def test_failure_of_one_rank_is_reported_by_others(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("device", ["reference", "emulate"])
 def test_diverging_ranks_are_reported_by_all(device: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The compiler proves that ranks agree on the condition. A module without this proof, such as a forged one, must
-    not hang.
-    """
+    """The compiler proves that ranks agree on the condition. A module without this proof (a forged one) must not hang."""
     monkeypatch.setattr("meshgen.codegen.planner.require_agreement", lambda module: None)
     text = PER_DEVICE.replace("WHICH", "%mix")
     path = saved(tmp_path, text, target=TARGETS[device])

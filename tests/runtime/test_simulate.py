@@ -131,9 +131,7 @@ def test_simulated_kernel_runs_body_per_rank() -> None:
 
 
 def loop_program(uniform: bool) -> Module:
-    """Return `while (c < 20) c = all_reduce(c)`. c starts at 1 if `uniform`, and otherwise at a number that depends on
-    the rank.
-    """
+    """Return `while (c < 20) c = all_reduce(c)`. The start value of c is 1 if `uniform`, else it depends on the rank."""
     i32 = TensorType((), "i32")
     module = Module(make_mesh({"x": 2}), Graph("main"), "partition")
     graph = module.graph

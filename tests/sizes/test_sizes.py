@@ -220,7 +220,7 @@ def test_open_dims_work_on_any_mesh_in_both_argument_modes(name: str, sizes: tup
     assert result.ok and not any(output.unbounded for output in result.outputs), result.faults
 
 
-def test_bitcast_convert_of_open_dims() -> None:
+def test_bitcast_convert_keeps_open_dims() -> None:
     """The bytes of an element form a new last dim. The other dims are those of the operand."""
     text = "func.func @f(%x: tensor<?x3xf32>) -> tensor<?x3x4xi8> {\n  %a = stablehlo.bitcast_convert %x : (tensor<?x3xf32>) -> tensor<?x3x4xi8>\n  return %a : tensor<?x3x4xi8>\n}\n"
     for shapes, rows in (({"x": (5, 3)}, 5), ({"x": (0, None)}, 0)):

@@ -140,9 +140,9 @@ def test_random_program_is_determined_by_seed() -> None:
 
 
 def test_shrink_keeps_only_failing_ops() -> None:
-    """Without masks, a sum over an unevenly sharded dim is wrong. Shrinking removes all other ops, and leaves three
-    rows on
-    two devices.
+    """Without masks, a sum over an unevenly sharded dim is wrong.
+
+    Shrinking leaves only this op, with three rows on two devices.
     """
     graph, init = Graph("main"), TensorType((), "f32")
     graph.inputs = [Value(tensor("f32[13,7]"), "a"), Value(init, "b"), Value(tensor("f32[7]"), "c")]

@@ -210,9 +210,7 @@ def digest(count: int) -> str:
 
 
 def test_propagation_is_independent_of_hash_seed() -> None:
-    """This process, which has compiled other programs, must get the same digest as a new process with another hash
-    seed.
-    """
+    """This process has compiled other programs. A new process with another hash seed must get the same digest."""
     program = "from tests.testing.test_properties import digest; print(digest(15))"
     seed = "1" if os.environ.get("PYTHONHASHSEED") == "0" else "0"
     other = subprocess.run(

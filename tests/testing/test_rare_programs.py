@@ -73,9 +73,7 @@ def test_sum_read_through_reshape_has_kernel() -> None:
     ("tail", "holds"), [(-8.0, True), (-4.03125, False), (-4.09375, False)], ids=["far", "just above", "just below"]
 )
 def test_error_bound_is_infinite_next_to_pole(tail: float, holds: bool) -> None:
-    """The rounding errors of 8.0625 + tail - 4 in bf16 may be as large as the sum, so its logarithm may be infinite or
-    NaN.
-    """
+    """Rounding errors of 8.0625 + tail - 4 in bf16 may be as large as the sum, so its logarithm may be infinite or NaN."""
     module = parse_text(
         MESH
         + """func.func @f(%a: tensor<3xbf16>) -> tensor<bf16> {
@@ -126,9 +124,7 @@ def test_wrapping_sum_is_reduced_before_wider_use(use: str) -> None:
     ids=str,
 )
 def test_rows_of_one_device_reach_others_bitwise(dtype: str, number: float) -> None:
-    """Other devices contribute neutral summands, which must not change bits: 0.0 + -0.0 is 0.0, and a scale dtype has
-    no zero.
-    """
+    """The summands of other devices must be neutral in every bit: 0.0 + -0.0 is 0.0, and scale dtypes have no zero."""
     index_types = "tensor<i32>, tensor<i32>"
     module = parse_text(MESH + f"""func.func @f(%a: tensor<8x3x{dtype}> {{sdy.sharding = #sdy.sharding<@mesh, [{{"x"}}, {{}}]>}}, %i: tensor<i32>, %z: tensor<i32>) -> tensor<1x3x{dtype}> {{
         %r = stablehlo.dynamic_slice %a, %i, %z, sizes = [1, 3] : (tensor<8x3x{dtype}>, {index_types}) -> tensor<1x3x{dtype}>

@@ -46,9 +46,7 @@ def planned(text: str, folder: Path, **options: Any) -> LoadedModule:
 
 
 def save(path: Path, program: Any, *args: Any, weights: Any = None, **options: Any) -> None:
-    """Save the module of a program to `path`. For real GPUs its kernels are compiled with f32 precision, else it has
-    none.
-    """
+    """Save the module of a program to `path`. It has kernels only for real GPUs, compiled with f32 precision."""
     if REAL:
         executable = mg.compile(program, *args, target=TARGET, precision="highest", **options)
     else:
@@ -103,8 +101,7 @@ def on_gpus(
 ) -> list[Array]:
     """Run `steps` steps and return the global results of the last one.
 
-    Real GPUs run at least three steps: the first is issued directly, the second is captured, and the third is a graph
-    launch.
+    Real GPUs run at least three steps: issued directly, captured, and launched as a graph.
     """
     executor = executor_of(module, seed, races, **options)
     for _ in range(max(steps, 3) if REAL else steps):

@@ -12,9 +12,7 @@ from tests.emulator.rig import ADD_ONE
 
 
 def test_device_close_leaves_no_current_context() -> None:
-    """When its last user closes, a device destroys its context. If it stayed current, later CUDA calls in this thread
-    failed.
-    """
+    """`close` destroys the context. If it stayed current, later calls of the CUDA runtime in this thread would fail."""
     api = emulated(1, "sm_90")
     device = Device(api, 0)
     assert int(api.cuda("cuCtxGetCurrent"))

@@ -1,6 +1,6 @@
-"""Tests of whole programs on emulated GPUs. All ranks are in one CUDA graph, which runs in random orders with race
-checks.
-Results are bitwise equal to the reference.
+"""Tests of whole programs on emulated GPUs.
+
+All ranks are in one CUDA graph, which runs in random orders with race checks. Results match the reference bitwise.
 
 `make gpu` runs these tests on real GPUs (`steps.REAL`).
 """
@@ -280,8 +280,7 @@ def test_program_on_two_meshes_matches_reference(seed: int, tmp_path: Path) -> N
     assert_same_bits(on_gpus(module, inputs, seed, steps=2), module.run(inputs))
 
 
-# --- errors
-# --------------------------------------------------------------------------------------------------------------
+# --- errors ---------------------------------------------------------------------------------------------------------
 
 
 @looks_into_emulated_gpus
@@ -313,8 +312,7 @@ def test_emulated_gpu_rejects_kernel_without_ptx(module: LoadedModule) -> None:
         Executor([program], gpus(module))
 
 
-# --- devices that hang
-# ---------------------------------------------------------------------------------------------------
+# --- devices that hang ----------------------------------------------------------------------------------------------
 
 
 @looks_into_emulated_gpus

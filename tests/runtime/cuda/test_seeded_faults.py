@@ -111,10 +111,10 @@ CHANGED_CALLS: dict[str, tuple[Callable[[Group], Group], str]] = {
 }
 
 
-@pytest.mark.parametrize("what", CHANGED_CALLS)
+@pytest.mark.parametrize("name", CHANGED_CALLS)
 @pytest.mark.parametrize("rank", range(4))
-def test_mismatched_nccl_call_of_one_rank_is_detected(what: str, rank: int, module: LoadedModule) -> None:
-    change, message_part = CHANGED_CALLS[what]
+def test_mismatched_nccl_call_of_one_rank_is_detected(name: str, rank: int, module: LoadedModule) -> None:
+    change, message_part = CHANGED_CALLS[name]
     executor = executor_of(module)
     (works,) = collective_works(executor)
     change_step(works[rank], lambda step: change(step) if isinstance(step, Group) else step)
@@ -148,20 +148,20 @@ def other_first(step: Messages, **changes: object) -> Messages:
     return replace(step, sends=(step.sends[0]._replace(**changes), *step.sends[1:]))
 
 
-@pytest.mark.parametrize("what, change, message_part", [
+@pytest.mark.parametrize("name, change, message_part", [
     ("peer", lambda step: other_first(step, peer=0), "waits for rank"),
     ("none", lambda step: replace(step, sends=step.sends[1:]), "waits for rank"),
     ("size", lambda step: other_first(step, box=step.sends[0].box.flat(0, 1)), "disagree"),
 ], ids=lambda value: value if isinstance(value, str) else "")  # fmt: skip
 def test_changed_message_of_one_rank_is_detected(
-    what: str, change: Callable[[Messages], Messages], message_part: str, tmp_path: Path
+    name: str, change: Callable[[Messages], Messages], message_part: str, tmp_path: Path
 ) -> None:
     module = planned(str(MLIR / "c37_three_cycle.mlir"), tmp_path)
     executor = executor_of(module)
     works = next(w for w in collective_works(executor) if any(isinstance(s, Messages) for s in w[1].lowered.steps))
     change_step(works[1], lambda step: changed_message(step, change))
     message = failure(executor, module)
-    assert message_part in message and "of all ranks" in message, what
+    assert message_part in message and "of all ranks" in message, name
 
 
 def test_stream_not_joined_to_capture_is_detected(module: LoadedModule, monkeypatch: pytest.MonkeyPatch) -> None:
