@@ -50,7 +50,7 @@ def rows_of(folder: Path) -> list[Row]:
 
 
 def table(rows: Sequence[Row]) -> str:
-    """Return a Markdown table that marks figures above XLA's."""
+    """Return a Markdown table of the rows. It marks meshgen's figures that are larger than XLA's."""
     lines = ["| program | launches | XLA | MB | XLA |", "| --- | --- | --- | --- | --- |"]
     for row in rows:
         marks = ["**" if above else "" for above in (row.launches > row.xla_launches, row.nbytes > row.xla_bytes)]

@@ -60,7 +60,7 @@ def rows() -> Iterator[Row]:
     for program in chosen():
         text = program.text()
         for machine in MACHINES:
-            if machine != DEFAULT_MACHINE:  # all other machines have hosts of limited size
+            if machine != DEFAULT_MACHINE:  # all other machines have hosts with a limited number of devices
                 yield measured(program, text, machine)
 
 

@@ -91,7 +91,7 @@ def run(case: Any) -> Outcome:
 
 
 def _array(entry: Any, onnx: Any) -> Any:
-    """Return an operand or result of a case as an array. Sequences and optional values are returned unchanged."""
+    """Return an operand or result of a case as a NumPy array. Sequences and optional values are returned unchanged."""
     if isinstance(entry, onnx.TensorProto):
         return onnx.numpy_helper.to_array(entry)
     return np.asarray(entry) if isinstance(entry, (np.ndarray, np.generic)) else entry

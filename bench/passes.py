@@ -35,7 +35,7 @@ from meshgen.testing.random_programs import options_of, program_of
 TARGET = "cuda:sm_90"
 PROGRAMS = Path(__file__).parents[1] / "tests" / "passes" / "gains"  # a folder with at least one program for each pass
 _SEARCH = "without it each element looks at all updates one after the other, and predictions do not count that latency"
-LEAST = 0.99  # ratio of the step without a pass to the step with it; below this the pass makes the program longer
+LEAST = 0.99  # least ratio of the step without a pass to the step with it. Below this, the pass makes the step longer
 # Passes that make the step of a program longer, by pass and program. The text is the reason for the pass.
 LONGER = {
     ("all-reduce-promote", "i08b_chain_kinds"): "without it NCCL's maximum drops NaN",
@@ -78,7 +78,9 @@ class Gain:
 
 
 def gains(path: Path, name: str, passes: Collection[str]) -> Iterator[tuple[str, Gain]]:
-    """Yield the gain of each of `passes` that changed the program. Raises MeshgenError if the program is refused."""
+    """For each of `passes` that changed the program, yield its name and its gain. Raises MeshgenError if the program is
+    refused.
+    """
     with_all = api.plan(str(path), target=TARGET)
     for pass_name in [record.name for record in with_all.passes.values() if record.kept and record.name in passes]:
         yield pass_name, _gain(name, with_all, api.plan(str(path), target=TARGET, skip=[pass_name]))
@@ -114,7 +116,7 @@ def measured(folders: list[Path], passes: Collection[str]) -> tuple[int, dict[st
             try:
                 for pass_name, gain in gains(path, str(path.relative_to(folder.parent)), passes):
                     gains_by_pass[pass_name].append(gain)
-            except MeshgenError:  # the program has no mesh, or is invalid on purpose
+            except MeshgenError:  # programs without a mesh, and programs that are invalid on purpose
                 continue
             count += 1
             sys.stderr.write(f"{path.name}\n")
@@ -145,17 +147,17 @@ def main() -> int:
     parser.add_argument("--stage", choices=BY_STAGE)
     options = parser.parse_args()
     passes = [pass_.name for pass_ in BY_STAGE[options.stage]] if options.stage else list(PASSES)
-    given, shown = measured(options.folders, passes), measured([PROGRAMS], passes)
+    folder_gains, test_program_gains = measured(options.folders, passes), measured([PROGRAMS], passes)
     changed = random_counts(options.random)
     document = {
-        "given": {**_record(*given), "random": options.random, "changed": dict(changed)},
-        "gains": _record(*shown),
+        "given": {**_record(*folder_gains), "random": options.random, "changed": dict(changed)},
+        "gains": _record(*test_program_gains),
     }
     text = re.sub(r"\n {5,}|\n {4}(?=})", " ", json.dumps(document, indent=1))  # one gain per line
     sys.stdout.write(f"{text}\n")
     longer = [
         (name, gain)
-        for _, gains_by_pass in (given, shown)
+        for _, gains_by_pass in (folder_gains, test_program_gains)
         for name in passes
         for gain in gains_by_pass[name]
         if gain.is_longer

@@ -90,7 +90,7 @@ def _times(value: float, factor: float, unit: str) -> float:
 
 
 def texts() -> dict[str, str]:
-    """Return the programs by name. They do not depend on the cost model."""
+    """Return the texts of the programs by name. They do not depend on the cost model."""
     from meshgen.benchmarks.stack import stack
     from meshgen.mlir.text import print_text
     from meshgen.testing.random_programs import program_of
@@ -120,7 +120,8 @@ def planned(programs: Mapping[str, str]) -> dict[str, Plan | str]:
     for name, text in programs.items():
         try:
             executable = api.plan(text, meshes.get(name), target=TARGET)
-            schedule = executable.as_text("schedule").partition("\n")[2]  # the first line has the module's attributes
+            # without the first line, which has the module's attributes
+            schedule = executable.as_text("schedule").partition("\n")[2]
             digest = hashlib.sha256(NOT_THE_PLAN.sub("", schedule).encode()).hexdigest()
             plans[name] = Plan(digest, executable.cost.ring_bytes, executable.plan.step_seconds)
         except MeshgenError as error:

@@ -27,7 +27,7 @@ from meshgen.testing.random_programs import program_of
 
 SEEDS = (1, 2, 12, 14, 19, 20, 28, 35, 37, 75)
 EXAMPLE = Path(__file__).parent.parent / "examples" / "transformer_block.mlir"
-MOST = 20  # chosen: number of programs
+MOST = 20  # programs, chosen
 
 
 def chosen() -> Iterator[tuple[str, Module]]:

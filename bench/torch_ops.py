@@ -31,7 +31,7 @@ from meshgen.ops.evaluate.evaluator import evaluate
 Array = np.ndarray[Any, Any]
 Function = Callable[..., Any]
 
-# Operators whose results cannot be compared, by reason. Names are those of the database.
+# Operators whose results cannot be compared: the reason, and their names in the database.
 EXCLUDED = {
     "the numbers are random": (
         "bernoulli", "cauchy", "exponential", "geometric", "log_normal", "multinomial", "normal", "normal.number_mean", "rand_like", "randint",
@@ -60,7 +60,7 @@ TIED = (
     "sort",
     "topk",
 )
-# Refusals that are documented limits, with a pattern of their messages.
+# Documented limits, each with a pattern of the error messages for it.
 DOCUMENTED = {
     "the size of the result is data": r"the size of .* is data|data-dependent|Could not guard",
     "a number of Python is made of a tensor": r"converts a tensor, which is data, to a Python number",
@@ -184,24 +184,24 @@ def _gradient_of(function: Function, tensors: Sequence[Any]) -> tuple[Function, 
 
     float_flags = [has_gradient(tensor) for tensor in tensors]
     floats = [tensor for tensor, is_float in zip(tensors, float_flags, strict=True) if is_float]
-    others = [tensor for tensor, is_float in zip(tensors, float_flags, strict=True) if not is_float]
+    nonfloats = [tensor for tensor, is_float in zip(tensors, float_flags, strict=True) if not is_float]
 
-    def results(floats: Sequence[Any], others: Sequence[Any]) -> list[Any]:
-        first, second = iter(floats), iter(others)
+    def results(floats: Sequence[Any], nonfloats: Sequence[Any]) -> list[Any]:
+        first, second = iter(floats), iter(nonfloats)
         result = function(*(next(first if is_float else second) for is_float in float_flags))
         return [tensor for tensor in torch.utils._pytree.tree_leaves(result) if has_gradient(tensor)]
 
     like = []
     # if the function raises an exception, it raises the same one later, where its results are computed
     with suppress(Exception):
-        like = [torch.randn_like(tensor) for tensor in results(floats, others)]
+        like = [torch.randn_like(tensor) for tensor in results(floats, nonfloats)]
 
     def gradients(*given: Any) -> Any:
         inside, rest = given[: len(floats)], given[len(floats) : len(tensors)]
         _, vjp = torch.func.vjp(lambda *xs: results(xs, rest), *inside)
         return vjp(list(given[len(tensors) :]))
 
-    return gradients, [*floats, *others, *like]
+    return gradients, [*floats, *nonfloats, *like]
 
 
 def _recorded(function: Function, tensors: Sequence[Any]) -> Any:
@@ -234,7 +234,9 @@ def _difference(results: Sequence[Any], expected: Sequence[Array]) -> str:
 
 
 def difference_of_one(result: Any, expected: Array, least: float = 0.0) -> str:
-    """Return how an array differs, or "" if its relative error is within `least` or the tolerance of the dtype."""
+    """Return how a result differs from `expected`, or "". The relative tolerance is the larger of `least` and the
+    tolerance of the dtype.
+    """
     result = np.asarray(result)
     if (result.shape, result.dtype) != (expected.shape, expected.dtype):
         return f"{result.dtype}{list(result.shape)} instead of {expected.dtype}{list(expected.shape)}"
@@ -259,7 +261,9 @@ def _first_line(error: BaseException) -> str:
 
 
 def reason(outcome: Outcome) -> str:
-    """Return why a sample is refused: a documented limit, or the message without numbers and value names."""
+    """Return why a sample is refused: a documented limit, or else the error message without numbers and names of
+    values.
+    """
     text = outcome.text if outcome.verdict == "refused" else outcome.split_text
     for why, pattern in DOCUMENTED.items():
         if re.search(pattern, text):

@@ -1,17 +1,16 @@
-"""Performance over time: one line for each measured commit in `bench/results/trend.jsonl`, which `docs/performance.md`
-plots.
+"""Performance over time. `bench/results/trend.jsonl` has one line for each measured commit, and `docs/performance.md`
+plots them.
 
-    python -m bench.trend                     measures this checkout, and adds or replaces its line; `make bench-trend`
-    runs it
+    python -m bench.trend            measures this checkout, and adds or replaces its line; `make bench-trend` does this
     python -m bench.trend --tree FOLDER --commit HASH --date YYYY-MM-DD      measures another checkout
 
-For each of a dozen small programs, a line has the instructions that planning executes, the launches and bytes of the
-plan, and its predicted step. The programs are always those of this checkout, even if another tree is measured.
+A line has four figures for each of a dozen small programs: the instructions that planning executes, the launches and
+bytes of the plan, and its predicted step. The programs are those of this checkout, even if another tree is measured.
 
-valgrind's cachegrind counts instructions. A process imports meshgen and plans another program first, so that most
-modules are loaded. Then it forks an idle process, and a process for each program. cachegrind writes a total for each
-process. A program's instructions are the difference to the idle process. String hashes are fixed. Two runs differ by
-less than 0.5 %, unlike times.
+Cachegrind, a tool of valgrind, counts instructions. A process imports meshgen and plans another program first, so that
+most modules are loaded. Then it forks an idle process, and a process for each program. Cachegrind writes a total for
+each process. The instructions of a program are the total of its process minus the total of the idle process. String
+hashes are fixed. Two runs differ by less than 0.5 %; times would differ by more.
 """
 
 from __future__ import annotations
@@ -95,7 +94,7 @@ def instructions(tree: Path) -> dict[str, int]:
 
 
 def total_of(text: str) -> int:
-    """Return the instructions of a process from cachegrind's file."""
+    """Return the number of instructions of a process, read from the text of cachegrind's file."""
     events, summary = (re.search(rf"^{word}: (.*)$", text, re.MULTILINE) for word in ("events", "summary"))
     if not events or not summary:
         raise ValueError("cachegrind's file has no events or no summary")
@@ -113,7 +112,9 @@ def measured(tree: Path, commit: str, date: str) -> dict[str, Any]:
 
 
 def added(lines: Sequence[str], line: Mapping[str, Any]) -> list[str]:
-    """Return the lines, ordered by date, with `line` added or replacing the line of the same commit."""
+    """Return the lines ordered by date, with `line` in place of the line for the same commit, or added if there is
+    none.
+    """
     records = [record for record in map(json.loads, lines) if record["commit"] != line["commit"]]
     return [json.dumps(record) for record in sorted([*records, line], key=lambda record: record["date"])]
 

@@ -22,7 +22,8 @@ TOPICS = {
     "Modules": ("load", "LoadedModule", "replan", "Session", "ShardedArray", "simulate"),
     "Faults": ("MeshgenError",),
 }
-RETURNED = {"LoadedModule": "meshgen.runtime.module"}  # classes that functions return and users do not construct
+# classes of objects that functions return and users do not create themselves
+RETURNED = {"LoadedModule": "meshgen.runtime.module"}
 METHODS_ELSEWHERE = {"Tensor": "[functions.md](functions.md#methods-of-tensors) lists its methods."}
 _SECTIONS = ("Args", "Attributes", "Returns", "Raises")
 

@@ -53,7 +53,7 @@ These points differ:
 - Shapes are fixed while a program is traced. If the size of a result depends on data (`nonzero`, `unique_values`, ...), the function requires
   `size=`, as in JAX.
 """
-# Modules of `meshgen.frontend.tracer`, in the order of the page.
+# Modules of `meshgen.frontend.tracer` whose functions the page lists, in this order.
 FAMILIES = ("creation", "elementwise", "rounding", "logic", "shapes", "joining", "indexing", "updates", "reduce", "scans", "statistics",
             "searching", "linear", "einsum", "nn", "windowed", "control_flow", "random", "linalg", "fft", "manual", "dtypes")  # fmt: skip
 

@@ -40,7 +40,8 @@ _LAYER = {
     "batch_group_count": 1, "precision": (),
 }  # fmt: skip
 
-# operation: (operand shapes, with "i" for i32; result shape; attributes). All other operands are f32.
+# Each entry is an operation with its operand shapes ("i" marks an i32 operand, all others are f32), its result shape,
+# and its attributes.
 _OTHERS: dict[str, tuple[Sequence[str], str, dict[str, Any]]] = {
     "broadcast_in_dim": (["6"], "4,6", {"dims": (1,)}),
     "reshape": (["4,6"], "3,8", {}),
@@ -296,6 +297,6 @@ def _generates(body: Graph) -> bool:
 
 
 def _program_generates(text: str) -> bool:
-    """Whether all kernels of a program can be generated."""
+    """Whether kernels can be generated for an entire program."""
     fused = run_stages(parse_text(text, meshes=[MESH]), Options("cuda:sm_90"), Timing(), "fuse")["fuse"]
     return all(_generates(body) for body in fused.kernels.values())

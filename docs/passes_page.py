@@ -63,32 +63,32 @@ def _enables(programs: str) -> str:
 
 def _gains() -> str:
     figures = json.loads(FIGURES.read_text())
-    given, own = figures["given"], figures["gains"]
+    folder_gains, test_program_gains = figures["given"], figures["gains"]
     text = f"""## The gain of each pass
 
 `python -m bench.passes` measures each gain as a ratio: the bytes that a device sends, or the predicted step on `cuda:sm_90`, without the pass and with it. *Best, given* is
 the largest ratio of the programs that the pass changes.
 
-- *Changed, given* counts the changed programs among {given["programs"]}: JAX programs at small and realistic sizes, programs in upstream's dialects, and the models of
+- *Changed, given* counts the changed programs among {folder_gains["programs"]}: JAX programs at small and realistic sizes, programs in upstream's dialects, and the models of
   `python -m bench.models.texts --small`.
-- *Changed, random* counts the changed programs among {given["random"]} random ones. An empty cell means that the pass was not measured.
+- *Changed, random* counts the changed programs among {folder_gains["random"]} random ones. An empty cell means that the pass was not measured.
 - *Shown by* names a program of `tests/passes/gains` on which the pass gains. If the gain is not a prediction, the cell has the smallest gain that its test accepts:
   in compiled kernels, or in bytes of touched sectors.
 
 | pass | changed, given | changed, random | best, given | shown by |
 | --- | --- | --- | --- | --- |
 """
-    return text + "".join(_row(name, given, own) for name in PASSES)
+    return text + "".join(_row(name, folder_gains, test_program_gains) for name in PASSES)
 
 
-def _row(name: str, given: dict[str, Any], own_gains: dict[str, Any]) -> str:
-    gains = given["passes"].get(name)
-    changed = ["", ""] if gains is None else [str(len(gains)), str(given["changed"].get(name, 0))]
+def _row(name: str, folder_gains: dict[str, Any], test_program_gains: dict[str, Any]) -> str:
+    gains = folder_gains["passes"].get(name)
+    changed = ["", ""] if gains is None else [str(len(gains)), str(folder_gains["changed"].get(name, 0))]
     cells = [
         f"`{name}`",
         *changed,
         _best(gains or []),
-        _best(own_gains["passes"].get(name, [])) or _required_gain(name),
+        _best(test_program_gains["passes"].get(name, [])) or _required_gain(name),
     ]
     return f"| {' | '.join(cells)} |\n"
 

@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[1]
 CHROMIUM = next(
     (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), ""
 )
-SCHEMES = {"light": 1, "dark": 0}  # Blink's values of `prefers-color-scheme`
+SCHEMES = {"light": 1, "dark": 0}  # values of the setting `prefers-color-scheme` in Blink, the engine of Chromium
 WIDTH, HEIGHT = 1200, 900  # pixels
 
 

@@ -1,4 +1,4 @@
-"""Replacement of cost model fields, for tests of decisions."""
+"""Replace fields of the cost model, for tests of decisions that depend on them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from meshgen.cost_model.model import DEFAULT
 
 
 def use(monkeypatch: pytest.MonkeyPatch, values: dict[str, Any], *readers: ModuleType) -> None:
-    """Replace the cost model that `readers` see, with other `values` of fields such as `search.table_cells`."""
+    """Let the modules `readers` see a cost model with other `values` of fields such as `search.table_cells`."""
     for reader in readers:
         assert hasattr(reader, "DEFAULT"), f"{reader.__name__} does not read the cost model"
         monkeypatch.setattr(reader, "DEFAULT", DEFAULT.with_values(values))

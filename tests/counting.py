@@ -1,4 +1,4 @@
-"""Work counted in function calls or lines, which does not depend on the load of the machine as seconds do."""
+"""Work counted in function calls or lines. Unlike seconds, the counts do not depend on the load of the machine."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 def calls(run: Callable[[], T]) -> tuple[int, T]:
-    """Return how many functions, of Python and built in, `run` calls, and the result of `run`."""
+    """Return how many functions `run` calls (Python's built-in functions included), and the result of `run`."""
     counted = 0
 
     def count(_frame: FrameType, event: str, _argument: object) -> None:
@@ -28,8 +28,8 @@ def calls(run: Callable[[], T]) -> tuple[int, T]:
 
 
 def steps(run: Callable[[], object]) -> int:
-    """Return how many lines of Python `run` executes, which also counts loops without calls. A comprehension iteration
-    is one line.
+    """Return how many lines of Python `run` executes. This counts loops that call no function, too. Each iteration of a
+    comprehension is one line.
     """
     counted = 0
 

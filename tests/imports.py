@@ -1,4 +1,4 @@
-"""The modules of the project that a source file imports, read from its syntax tree."""
+"""The modules of this project that a source file imports, read from its syntax tree."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ PATHS = {name_of(path): path for path in (*FILES, *TESTS)}
 
 
 def imports(path: Path, *, typed: bool = False) -> list[tuple[int, str]]:
-    """Return line and module of each import of `meshgen` or `tests`, also inside functions.
+    """Return line and module of each import of a module of `meshgen` or `tests`. Imports inside functions count too.
 
     Args:
-        typed: whether to include imports that are under `TYPE_CHECKING` only.
+        typed: whether to include imports that are only executed under `TYPE_CHECKING`.
     """
     skipped = {
         id(inner)
@@ -36,7 +36,7 @@ def imports(path: Path, *, typed: bool = False) -> list[tuple[int, str]]:
             imported += [(node.lineno, alias.name) for alias in node.names if _is_of_project(alias.name)]
         elif node.module and _is_of_project(node.module):
             names = [f"{node.module}.{alias.name}" for alias in node.names]
-            is_package = node.module == "meshgen"  # `from meshgen import api` names a module or a public name
+            is_package = node.module == "meshgen"  # in `from meshgen import api`, the name is a module or a public name
             imported += [(node.lineno, name if name in PATHS or is_package else node.module) for name in names]
     return imported
 

@@ -1,8 +1,9 @@
 """`python -m tests.kill_compile [--count N] [--seed S]`: kill compiles at random times and check the files that remain.
 
-After each kill, the output is absent, complete or unchanged, and every entry of the cache is valid. The next compile
-writes the same bytes as an undisturbed one, and leaves nothing beside its output or in the directory for temporary
-files. Half of the compiles start with an empty cache. Exits with code 1 at the first fault.
+After each kill, the output must be absent, complete or unchanged, and every entry of the kernel cache must be valid.
+The next compile must write the same bytes as an undisturbed one. It must leave nothing beside its output or in the
+directory for temporary files. Half of the compiles start with an empty cache. The command exits with code 1 at the
+first fault.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ PROGRAM = """func.func @main(%a: tensor<64xf32>) -> tensor<64xf32> {
   return %0 : tensor<64xf32>
 }
 """
-SECONDS = 300.0  # limit, chosen: no compile takes nearly as long
+SECONDS = 300.0  # seconds, chosen as a limit: no compile takes nearly as long
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ class Bench:
     """A directory with a program, a cache, a directory for temporary files, and the expected bytes of the module."""
 
     root: Path
-    before: bytes = b""  # another file, which some trials put at the output path
+    before: bytes = b""  # content of another file, which some trials put at the output path
     good: bytes = b""
 
     @property
@@ -57,7 +58,7 @@ class Bench:
         )
 
     def compiled(self, program: str) -> tuple[bytes, float]:
-        """Return the module's bytes, and the seconds that compiling took."""
+        """Compile `program`. Return the bytes of the module and the seconds that this took."""
         begin = time.monotonic()
         process = self.start(program)
         assert process.wait(SECONDS) == 0, f"{program} does not compile"
@@ -86,7 +87,7 @@ def kill_compiles(count: int, seed: int) -> Counter[str]:
 
 def _kill_one(bench: Bench, is_cold: bool, delay: float, draw: random.Random) -> str:
     if is_cold:
-        bench.empty_cache()  # otherwise the last compile has filled the cache
+        bench.empty_cache()  # the last compile may have filled the cache
     had_output = draw.random() < 0.5
     bench.output.unlink(missing_ok=True)
     if had_output:
@@ -95,7 +96,7 @@ def _kill_one(bench: Bench, is_cold: bool, delay: float, draw: random.Random) ->
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(delay)
     with contextlib.suppress(ProcessLookupError):  # the compile has ended
-        # kill the compile with its compilers, or alone
+        # kill the compile, with or without the compilers that it started
         (os.killpg if draw.random() < 0.5 else os.kill)(process.pid, signal.SIGKILL)
     process.wait()
     state = _state(bench, had_output)
@@ -125,7 +126,9 @@ def _check_cache(folder: Path) -> None:
 
 
 def _wait_until_empty(folder: Path) -> None:
-    """Wait for temporary files to vanish: a compiler whose meshgen was killed ends a little later by itself."""
+    """Wait until the temporary files are gone. If only meshgen was killed, the compiler that it started ends by itself
+    a little later.
+    """
     end = time.monotonic() + 30
     while left := os.listdir(folder):
         assert time.monotonic() < end, f"{left} is left in the directory for temporary files"

@@ -1,13 +1,13 @@
-"""Malformed programs by the thousand: each is refused with a diagnostic or runs; an internal error is a fault of
-meshgen.
+"""Thousands of malformed programs. meshgen must run each or refuse it with a diagnostic; an internal error is a fault
+of meshgen.
 
     python -m tests.mutants [--count 10000] [--seed 0] [--keep DIR] [--jax] [FILE ...]
 
-The programs are FILEs, or those of tests/mlir/every_op.py and tests/data, and random ones. Each mutant (mutator.py)
-goes through `meshgen check`. A third of them are made-up operations (tests/mlir/made_operations.py), unchanged or
-mutated. Mutants that crash or take too long are written to DIR. A program that never ends on one device is endless,
-which is no fault. With --jax, JAX's parser of StableHLO and Shardy judges too: mutants that JAX refuses and meshgen
-accepts are written as well.
+The programs are FILEs, or by default those of tests/mlir/every_op.py and tests/data, and random ones. `mutator.py`
+changes a program into a mutant, which goes through `meshgen check`. A third of the mutants are random operations
+(tests/mlir/made_operations.py), unchanged or mutated. Mutants that crash or take too long are written to DIR. If the
+unsharded program itself never ends, this is not a fault. With --jax, mutants that meshgen accepts but JAX's parser of
+StableHLO and Shardy refuses are written too.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ _TESTS = (
     "tests.mlir.test_upstream_places",
     "tests.mlir.test_upstream_scalars",
 )
-_RANDOM = 60  # programs of the random generator
+_RANDOM = 60  # number of programs from the random generator
 VERDICTS = {
     0: "accepted",
     1: "refused",
-    2: "refused",  # the text is at a stage that `check` does not continue from
+    2: "refused",  # the program is at a stage from which `check` cannot continue
     3: "numbers differ",
     4: "too big",
     INTERNAL_ERROR: "crashed",
@@ -73,7 +73,7 @@ def checked(text: str, folder: Path) -> tuple[int, str]:
 
 
 def sources_of(files: Sequence[str], use_jax: bool) -> list[str]:
-    """Return the programs to mutate. JAX can judge only programs without other dialects."""
+    """Return the programs to mutate. With `use_jax`, these are only programs without dialects that JAX cannot parse."""
     if files:
         return [Path(file).read_text() for file in files]
     written = [path.read_text() for path in sorted(_DATA.rglob("*.mlir"))]
@@ -85,13 +85,13 @@ def sources_of(files: Sequence[str], use_jax: bool) -> list[str]:
 
 
 def _cases(module: ModuleType) -> list[Case]:
-    """Return the cases in the tables of a test module."""
+    """Return all cases from the tables of a test module."""
     tables = [table for table in vars(module).values() if isinstance(table, dict)]
     return [case for table in tables for case in table.values() if isinstance(case, Case)]
 
 
 def _text(sources: Sequence[str], number: int, options: argparse.Namespace) -> str:
-    """Return the mutant of this number."""
+    """Return the mutant with this number."""
     if number % 3 or options.files or options.jax:
         return mutant(sources[number % len(sources)], number)
     text = random_op_program(MADE[number // 3 % len(MADE)], number)
@@ -99,7 +99,9 @@ def _text(sources: Sequence[str], number: int, options: argparse.Namespace) -> s
 
 
 def _judge(use_jax: bool) -> Any:
-    """Return a function that returns JAX's reason to refuse a text, or "" if JAX accepts it or `use_jax` is false."""
+    """Return a function from a text to JAX's reason to refuse it. The reason is "" if JAX accepts the text, or always
+    "" without `use_jax`.
+    """
     if not use_jax:
         return lambda _: ""
     from jax._src.interpreters.mlir import make_ir_context
@@ -119,18 +121,18 @@ def _judge(use_jax: bool) -> Any:
 
 
 def _on_alarm(*_: object) -> None:
-    raise KeyboardInterrupt  # the command line distinguishes it from faults: its exit code is INTERRUPTED
+    raise KeyboardInterrupt  # the command line tells an interrupt from faults by its exit code, INTERRUPTED
 
 
 def _is_endless(text: str) -> bool:
-    """Whether the program itself does not end, on one device and without a check around it."""
+    """Whether the program itself does not end: it is run on one device and not checked."""
     try:
         graph = parse_text(text).graph
         signal.alarm(_SECONDS)
         evaluate(graph, [random_array(value.type, [0, number]) for number, value in enumerate(graph.inputs)])
     except KeyboardInterrupt:
         return True
-    except (MeshgenError, ValueError):  # several meshes or open sizes: not decided here
+    except (MeshgenError, ValueError):  # this function does not decide programs with several meshes or open sizes
         return False
     finally:
         signal.alarm(0)

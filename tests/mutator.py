@@ -1,8 +1,8 @@
-"""Small random errors in programs: operands, results, regions, arguments or lines are dropped, duplicated, moved or
-replaced, and types, numbers, attributes or operation names are changed.
+"""Small random errors in programs. Operands, results, regions, arguments or lines are dropped, duplicated, moved or
+replaced. Types, numbers, attributes or operation names are changed.
 
-The errors are made in xDSL's operations and printed in generic form, which can express more invalid programs than the
-pretty form.
+The errors are made in xDSL's operations. The result is printed in generic form, which can express more invalid programs
+than the pretty form.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _ATTRIBUTES: tuple[Attribute, ...] = (
 
 @functools.lru_cache(1)
 def _parsed(text: str) -> builtin.ModuleOp:
-    """Parse a program. The cache serves consecutive mutants of one program."""
+    """Parse a program. The result is cached, because consecutive mutants are often of the same program."""
     return TextParser(dialects().context, text, "-").parse_module()
 
 
@@ -51,13 +51,13 @@ def _generic(top: Operation) -> str:
 
 
 class Mutator:
-    """Applies small random errors, with a seeded generator."""
+    """A source of small random errors in programs, with a seeded generator."""
 
     def __init__(self, rng: np.random.Generator) -> None:
         self.rng = rng
 
     def mutate(self, text: str, slips: int) -> str:
-        """Return the program in generic form with `slips` errors, or with a single textual error."""
+        """Return the program in generic form with `slips` random errors, or the original text with a single error."""
         top = _parsed(text).clone()
         if self.chance(0.4):
             return self.misnumbered(_generic(top)) if self.chance(0.7) else self.retyped(_generic(top))
@@ -91,7 +91,9 @@ class Mutator:
         return f"{text[: match.start()]}{self.number(int(match[0]))}{text[match.end() :]}"
 
     def retyped(self, text: str) -> str:
-        """Return the text with all occurrences of a type replaced by another type, size or element type."""
+        """Return the text with all occurrences of one type changed: to another type of the text, another size or
+        another element type.
+        """
         types = sorted(set(_TYPE.findall(text)))
         if not types:
             return text
@@ -103,7 +105,7 @@ class Mutator:
         return text.replace(old, self.pick((*types, sized, sized, re.sub(r"\d+(?=x)", "?", old, count=1))))
 
     def misnamed(self, text: str) -> str:
-        """Return the text with an axis replaced, or a list of axes emptied or filled, in one sharding."""
+        """Return the text with an error in one sharding: an axis is replaced, or a list of axes is emptied or filled."""
         names = [match[1] for match in _AXIS.finditer(text)] + ["zz"]
         match = self.pick(list(_AXES.finditer(text)) + list(_AXIS.finditer(text)))
         if match.re is _AXIS:
@@ -116,8 +118,8 @@ class Mutator:
         return before + self.pick((-1, 1)) if self.chance(0.4) else self.pick(_NUMBERS)
 
     def changed(self, items: Sequence[Any], other: Callable[[Any], Any]) -> list[Any]:
-        """Return a copy of the list with an entry dropped, duplicated, swapped with another one or replaced by `other`
-        of it.
+        """Return a copy of the list with an error: an entry is dropped, duplicated, swapped with another one, or
+        replaced by `other(entry)`.
         """
         entries = list(items)
         if not entries:
@@ -136,7 +138,9 @@ class Mutator:
         return entries
 
     def visible(self, operation: Operation) -> list[SSAValue]:
-        """Return values of the blocks around an operation. Some of them are defined after the operation."""
+        """Return values that are defined in the blocks around an operation. Some of them are defined after the
+        operation.
+        """
         values: list[SSAValue] = []
         block = operation.parent
         while block is not None:
@@ -177,7 +181,9 @@ class Mutator:
     def rebuilt(self, operation: Operation, *, operands: Sequence[SSAValue] | None = None, types: Sequence[Attribute] | None = None,
                 properties: dict[str, Attribute] | None = None, regions: Sequence[Region] | None = None,
                 kind: type[Operation] | None = None) -> None:  # fmt: skip
-        """Replace an operation with a changed copy. Uses of results that the copy lacks take another value."""
+        """Replace an operation with a changed copy. Where the copy has fewer results, users of the missing ones use
+        another value.
+        """
         block = operation.parent
         if block is None:
             return
@@ -278,19 +284,19 @@ def _double(mutator: Mutator, operation: Operation) -> None:
 
 
 def _move(mutator: Mutator, operation: Operation) -> None:
-    """Move the operation to the start of another block, around or beside its own."""
+    """Move `operation` to the start of another random block of the program, which must not be inside the operation."""
     top = operation
     while (outer := top.parent_op()) is not None:
         top = outer
     inner_blocks = [block for nested in operation.walk() for region in nested.regions for block in region.blocks]
     blocks = [block for nested in top.walk() for region in nested.regions for block in region.blocks]
-    others = [
+    candidate_blocks = [
         block
         for block in blocks
         if block is not operation.parent and not any(block is nested for nested in inner_blocks)
     ]
-    if operation.parent is not None and others:
-        target = mutator.pick(others)
+    if operation.parent is not None and candidate_blocks:
+        target = mutator.pick(candidate_blocks)
         operation.detach()
         if target.first_op is None:
             target.add_op(operation)
@@ -314,7 +320,7 @@ _SLIPS: tuple[Callable[[Mutator, Operation], None], ...] = (
 
 
 def mutant(text: str, seed: int) -> str:
-    """Return the seed's mutant of a program. One in five only changes a number in the text as written."""
+    """Return the mutant of a program for this seed. In one of five mutants, only a number in the text is changed."""
     mutator = Mutator(np.random.default_rng(seed))
     if mutator.chance(0.2):
         return mutator.misnumbered(text)

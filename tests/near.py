@@ -1,12 +1,15 @@
-"""The tests nearest to a source file, for the loop of edit and run: `make near FILE=meshgen/codegen/scheduling/memory.py`.
+"""The tests nearest to a source file, to run after an edit: `make near FILE=meshgen/codegen/scheduling/memory.py`.
 
-    python -m tests.near [--most 12] FILE ...        prints test files, nearest first
+    python -m tests.near [--most 12] FILE ...     prints test files, nearest first
 
-Tests named after the module come first. Then two rankings alternate: by the fewest imports from the test to the module, and by the
-number of shared words, where rare words and words of the name count more. A folder in common, also at the start of the test's name,
-counts as one import less, and whole-pipeline tests come last among equals. Both rankings are needed. Helpers that only one stage
-imports are tested by whole programs, which are far away by imports but share words. All tests are equally near by imports to a
-module that nearly everything imports. The module of a pass also has tests/passes/<name>.mlir.
+Tests that are named after the module come first. Then tests alternate from two rankings: by the fewest imports from the
+test to the module, and by the number of words that the test and the module share. Rare words and words of the module's
+name count more. A shared folder, also at the start of the test's name, counts as one import less. Among equals, tests
+of the whole pipeline come last.
+
+Both rankings are needed. If only one stage imports a helper module, whole programs test it; they are far away by
+imports but share words. If nearly everything imports a module, all tests are equally near by imports. The module of a
+pass also has tests/passes/<name>.mlir.
 """
 
 from __future__ import annotations
@@ -25,15 +28,13 @@ from tests.sources import PACKAGE, ROOT, TESTS
 
 MOST = 12  # test files for one module (chosen: about a minute of CPU time)
 _PASS_FILES = ROOT / "tests" / "passes"
-_LEAST_LETTERS = 4  # of a word that may be a name or a part of a message
+_LEAST_LETTERS = 4  # letters of the shortest word that may be a name or a part of a message
 _UNCONNECTED = 1 << 30  # distance of a test from which no imports lead to the module
 
 
 def nearest_tests(path: Path, most: int = MOST) -> list[Path]:
-    """Return up to `most` test files for a source file of the package, nearest first. A test file is its own nearest
-    test.
-
-    Raises ValueError for a path that is no Python file of the project.
+    """Return up to `most` test files for a file of the package, nearest first. The nearest test of a test file is the
+    file itself. Raises ValueError if the path is not a Python file of the project.
     """
     path = path.resolve()
     if path in TESTS and path.name.startswith("test_"):
@@ -78,19 +79,19 @@ def _name_words(path: Path) -> set[str]:
 
 @cache
 def _rarity(word: str) -> float:
-    """Return the weight of a word: the rarer in tests, the higher, and 0 if every test has it."""
+    """Return the weight of a word. The fewer tests have it, the larger the weight; it is 0 if every test has it."""
     return math.log(len(TESTS) / max(1, _uses()[word]))
 
 
 @cache
 def _uses() -> Counter[str]:
-    """Return the number of test files that have each word."""
+    """Return, for each word, the number of test files that have it."""
     return Counter(word for test in TESTS for word in _words(test))
 
 
 def _shared_folders(test: Path, path: Path) -> int:
-    """Return how many leading folders tests/... and meshgen/... share; `test_onnx_models.py` counts as if it were in
-    `onnx`.
+    """Return how many leading folders `test` below tests/ and `path` below meshgen/ have in common.
+    `test_onnx_models.py` counts as if it were in a folder `onnx`.
     """
     root = PACKAGE if path.is_relative_to(PACKAGE) else ROOT / "tests"
     folders = (*test.relative_to(ROOT / "tests").parts[:-1], *test.stem.removeprefix("test_").split("_"))
@@ -104,7 +105,7 @@ def _shared_folders(test: Path, path: Path) -> int:
 
 
 def _distances_to(module: str) -> dict[str, int]:
-    """Return, for each module from which imports lead to `module`, the number of imports on the shortest path."""
+    """Return the smallest number of imports that lead to `module` from each module that depends on it."""
     importers = _importers()
     distances, queue = {module: 0}, deque([module])
     while queue:

@@ -28,18 +28,18 @@ from typing import NamedTuple
 from tests.sources import ROOT
 
 KEEP = ROOT / "build" / "nightly"
-# Lines of a campaign's output that the summary repeats: mutants that no check saw, and inputs that show a fault.
+# Lines of a campaign's output that the summary repeats: mutants that no test detected, and inputs that show a fault.
 _FINDING = re.compile(
     r"SURVIVED|^(same bits|silent): |^\d+: (crashed|slow|numbers differ)|\bfailed\b(?<! 0 failed)|^Traceback"
 )
 
 
 class Campaign(NamedTuple):
-    """A random campaign: its command without count and seed, and its trials per thousand of --count."""
+    """A random campaign: its command without count and seed, and its number of trials for each thousand of --count."""
 
     command: str
     trials: int
-    keeps: bool = False  # whether it takes --keep
+    keeps: bool = False  # whether the command accepts --keep
     count_option: str = "--count"
 
     def words(self, count: int, seed: int) -> list[str]:
@@ -48,7 +48,8 @@ class Campaign(NamedTuple):
         return ["-m", *shlex.split(self.command), self.count_option, str(trials), "--seed", str(seed), *keep]
 
 
-# Trials are chosen so that mutants of sources, which each run test files, take half of 25 CPU minutes at --count 1000.
+# The trials of each campaign are chosen so that --count 1000 takes about 25 CPU minutes. Mutants of sources take half
+# of them, because each runs test files.
 CAMPAIGNS = {
     "programs": Campaign("meshgen check", 1000, keeps=True, count_option="--random"),
     "texts": Campaign("tests.mutants", 3000, keeps=True),
@@ -84,7 +85,7 @@ class Outcome:
 
 
 def run(words: Sequence[str], limit_seconds: float, echo: Callable[[str], object] = sys.stdout.write) -> Outcome:
-    """Run a campaign with this Python in its own process group. The group is killed at the limit."""
+    """Run a campaign with this Python, in a process group of its own. After `limit_seconds` the group is killed."""
     begin, findings = time.monotonic(), list[str]()
     settings = os.environ | {"OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
     with subprocess.Popen(

@@ -66,7 +66,7 @@ class Builder:
 
 
 def mlp(batch: Any = "batch", hidden: int = 64) -> Any:
-    """Return a model of two layers, with names as in PyTorch's exporter."""
+    """Return a model of two layers, with the value names that PyTorch's exporter writes."""
     b = Builder("/layers.0/up")
     h = b("Gemm", "x", b.weight("layers.0.up.weight", hidden, 32), b.weight("layers.0.up.bias", hidden), transB=1)
     b.scope = "/layers.0/act"
@@ -85,7 +85,9 @@ def _linear(b: Builder, x: str, name: str, ins: int, outs: int) -> str:
 
 
 def _heads(b: Builder, x: str, like: str, count: int, order: Sequence[int]) -> str:
-    """Reshape [b, s, h * d] to [b, h, s, d], with the shape computed from the operand's, as exporters do."""
+    """Append a reshape of [b, s, h * d] to [b, h, s, d]. As in exported models, the target shape is computed from the
+    shape of the operand.
+    """
     shape = b("Shape", like)
     sizes = [b("Gather", shape, b.array(f"at_{len(b.weights)}", np.int64(n)), axis=0) for n in (0, 1)]
     target_shape = b("Concat", *(b("Unsqueeze", size, b.ints(0)) for size in sizes), b.ints(count), b.ints(-1), axis=0)
@@ -93,7 +95,7 @@ def _heads(b: Builder, x: str, like: str, count: int, order: Sequence[int]) -> s
 
 
 def _attention(b: Builder, x: str, name: str, width: int, heads: int, mask: Any) -> str:
-    """Append attention in the primitive ops of exporters. `mask` appends the masking of the scores."""
+    """Append attention in the primitive ops that exporters write. `mask` appends the masking of the scores."""
     joint = _linear(b, x, f"{name}.qkv", width, 3 * width)
     projections = b("Split", joint, b.ints(width, width, width), results=3, axis=2)
     q, k, v = (_heads(b, projection, x, heads, (0, 2, 1, 3)) for projection in projections)
@@ -104,7 +106,7 @@ def _attention(b: Builder, x: str, name: str, width: int, heads: int, mask: Any)
 
 
 def gpt2(layers: int = 2, width: int = 32, heads: int = 4, rows: int = 8, vocabulary: int = 64) -> Any:
-    """Return a decoder with a causal mask sliced from a buffer, and GELU with tanh."""
+    """Return a decoder with tanh GELU. Its causal mask is a slice of a buffer."""
     b = Builder()
     positions = b("Range", b.array("first", np.int64(0)), b("Gather", b("Shape", "ids"), b.array("second", np.int64(1)), axis=0), b.array("step", np.int64(1)))  # fmt: skip
     x = b("Add", b("Gather", b.weight("wte.weight", vocabulary, width), "ids"), b("Gather", b.weight("wpe.weight", 2 * rows, width), positions))  # fmt: skip
@@ -129,7 +131,7 @@ def gpt2(layers: int = 2, width: int = 32, heads: int = 4, rows: int = 8, vocabu
 
 
 def bert(layers: int = 2, width: int = 32, heads: int = 4, rows: int = 8, vocabulary: int = 64) -> Any:
-    """Return an encoder with an additive mask of the present tokens, and GELU with erf."""
+    """Return an encoder with erf GELU. A mask of the valid tokens is added to its scores."""
     b = Builder()
     x = b("Gather", b.weight("embeddings.word.weight", vocabulary, width), "ids")
     x = _norm(b, b("Add", x, b.weight("embeddings.place.weight", rows, width)), "embeddings.norm", width)
@@ -148,7 +150,7 @@ def bert(layers: int = 2, width: int = 32, heads: int = 4, rows: int = 8, vocabu
 
 
 def resnet(blocks: int = 2, width: int = 8, size: int = 16) -> Any:
-    """Return convolutions with batch norms, shortcuts, pools and a classifier."""
+    """Return a convolutional network with batch norms, residual connections, pooling and a classifier."""
     b = Builder()
 
     def conv(x: str, name: str, ins: int, outs: int, taps: int, stride: int = 1) -> str:
@@ -186,7 +188,7 @@ def lstm(rows: int = 6, width: int = 16) -> Any:
 
 
 def reference(model: Any, *arrays: Array) -> list[Array]:
-    """Return the results of the `onnx` package."""
+    """Return the results of the model by the reference implementation in the `onnx` package."""
     from onnx.reference import ReferenceEvaluator
 
     names = [value.name for value in model.graph.input]
@@ -204,7 +206,7 @@ def mlp_of(path: str) -> Any:
 
 
 def without_input(model: Any) -> Any:
-    """Return the model with its last input as an initializer only."""
+    """Return the model with its last input removed, so that the initializer of the same name is a constant."""
     changed = onnx.ModelProto()
     changed.CopyFrom(model)
     del changed.graph.input[-1]

@@ -1,4 +1,4 @@
-"""Plans of program files for simulated ranks. Tests share them and must not change them."""
+"""Plans of program files for simulated ranks. Tests share these plans and must not change them."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ MLP = """module @mlp {
   }
 }
 """
-# Contradictory required shardings of a value.
+# A value with two contradictory required shardings.
 CONFLICT = """shard.grid @mesh(shape = 2x2)
 func.func @main(%x: tensor<8x8xf32>) -> tensor<8x8xf32> {
   %s = shard.sharding @mesh split_axes = [[0]] : !shard.sharding
@@ -27,7 +27,7 @@ func.func @main(%x: tensor<8x8xf32>) -> tensor<8x8xf32> {
   return %c : tensor<8x8xf32>
 }
 """
-# Two independent all_reduces: one within hosts, one across hosts over a network.
+# Devices on two hosts. The program has two independent all_reduces: one within hosts, one between hosts over a network.
 HOSTS = Mesh((Axis("host", 2, bandwidth=10e9), Axis("gpu", 2)))
 SPLIT = "{sdy.sharding = #sdy.sharding<@mesh, [%s]>}"
 NETWORKED = f"""sdy.mesh @mesh = <["host"=2, "gpu"=2]>

@@ -1,9 +1,9 @@
-"""A checker of prose: find docstrings and comments that a reader probably has to read twice.
+"""A checker of prose: it lists docstrings and comments that a reader probably has to read twice.
 
     python -m tests.prose FOLDER [--cut N] [--list]
 
-The score of a text depends on its first sentence. Each matching rule below adds its points, and a text of `HARD` points
-or more is hard to read. Of 200 texts that a person classified, seven of ten with three points had to be read twice.
+Only the first sentence of a text is rated. Each rule below that matches it adds points, and a text with `HARD` or more
+points is hard to read. A person classified 200 texts: of those with three points, seven of ten had to be read twice.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from pathlib import Path
 
 from tests.sources import lines_of, nodes_of, tree_of
 
-HARD = 3  # points, chosen: at two points half of all texts are reported, most of them wrongly
+HARD = 3  # points, chosen: a limit of two would report half of all texts, most of them wrongly
 LONGEST_SENTENCE = 25  # words, limit of the style guide
-SHORTEST_COMMENT = 12  # characters, chosen: shorter comments label a value and have no sentence
+SHORTEST_COMMENT = 12  # characters, chosen: a shorter comment only labels a value
 TOOLS = ("# fmt", "# type:", "# noqa", "# pyright", "# ruff", "# ---", "#!")
 
 _VERBS_OF_HIDDEN_AGENTS = (
@@ -62,7 +62,7 @@ class Rule:
     """A construction that makes a sentence hard to read.
 
     Attributes:
-        points: the weight of the construction.
+        points: the points that the construction adds.
         pattern: a regular expression that matches the construction.
     """
 

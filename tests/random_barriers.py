@@ -12,7 +12,9 @@ from meshgen.testing.random_programs import program_of
 
 
 def program_with_barriers(seed: int) -> Module:
-    """Return the random program of a seed with barriers. Users of a value after its barrier read the barrier's result."""
+    """Return the random program for `seed` with barriers inserted. Later users of a value read the result of its
+    barrier.
+    """
     module = program_of(seed)
     return replace(module, graph=_with_barriers(module.graph, np.random.default_rng([seed, 9])))
 
@@ -28,7 +30,8 @@ def _with_barriers(graph: Graph, rng: np.random.Generator) -> Graph:
         nodes.append(rewired(replace(node, regions=regions), replacements))
         values += node.results
         if rng.random() < 0.4 and values:
-            chosen = [values[n] for n in rng.integers(0, len(values), rng.integers(1, 5))]  # some values more than once
+            # draws with replacement, so that some barriers have an operand twice
+            chosen = [values[n] for n in rng.integers(0, len(values), rng.integers(1, 5))]
             operands = [replacements.get(value, value) for value in chosen]
             nodes.append(
                 Node("optimization_barrier", operands, [Value(value.type) for value in operands], {}, node.loc)

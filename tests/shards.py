@@ -1,9 +1,9 @@
-"""The test files of one shard of the suite: `make test-shard SHARD=1/4`.
+"""The test files of one shard of the test suite: `make test-shard SHARD=1/4`.
 
-    python -m tests.shards 1/4        prints test files
+    python -m tests.shards 1/4     prints test files
 
-The split depends only on the names and sizes of the files: the largest files come first, and each goes to the shard
-with the fewest bytes. All shards together are the suite.
+The split depends only on the names and sizes of the files. Files are assigned in order of decreasing size, each to the
+shard with the fewest bytes so far. Each test file is in exactly one shard.
 """
 
 from __future__ import annotations

@@ -1,14 +1,16 @@
-"""Mutation testing: small random changes of the source, each run against the nearest tests.
+"""Mutation testing: make small random changes of the source, and run the nearest tests for each.
 
     python -m tests.source_mutants [--count 200] [--seed 0] [--time-out 300] [--most 12] [--whole] [PATH ...]
 
 A mutant swaps a comparison, `and` and `or`, `+` and `-`, `min` and `max`, drops a guard (an `if` whose body only
 leaves), negates a condition, or changes an integer. A small integer (an index, a rank, a count) changes by one. A large
-one (a limit, a table size, a cost) is doubled, because hardly any program lies between a limit and one more.
-Decorators, which set cache sizes, and assertions, which hold for all programs, are not changed. Each mutant is made in
-a copy of the tree, and `tests.near` selects the tests that must detect it. The output is file:line with the change and
-the failing test, which passes without the mutant. The last line has the fraction of survivors. --whole runs survivors
-again against all tests of their folder. PATH restricts mutants to files or folders of the package.
+one (a limit, a table size, a cost) is doubled, because hardly any program is so close to a limit that a change by one
+matters. Decorators, which set cache sizes, and assertions, which hold for all programs, are not changed.
+
+Each mutant is made in a copy of the tree, and `tests.near` selects the tests that should detect it. A line of the
+output has file:line, the change, and the test that fails with the mutant and passes without it. The last line has the
+fraction of mutants that survived. --whole runs all tests of a survivor's folder. PATH restricts mutants to files or
+folders of the package.
 """
 
 from __future__ import annotations
@@ -41,14 +43,14 @@ _ARITHMETIC: dict[type[ast.operator], type[ast.operator]] = {
     ast.BitAnd: ast.BitOr, ast.BitOr: ast.BitAnd,
 }  # fmt: skip
 _FUNCTIONS = {"min": "max", "max": "min", "any": "all", "all": "any"}
-_SMALL = 16  # chosen: the largest integer that is changed by one
-_FIRST = 2  # chosen: test files that run before the others are collected, because they kill most mutants
+_SMALL = 16  # chosen: a larger integer is doubled, a smaller one changes by one
+_FIRST = 2  # chosen: test files that run before the other tests are even collected, because they detect most mutants
 _LEAVING = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 
 
 @dataclass(frozen=True)
 class Mutant:
-    """A change of one expression or statement: its text before and after, and the changed source."""
+    """A change of one expression or statement. It has the text before and after, and the source of the changed file."""
 
     path: Path
     line: int
@@ -72,7 +74,7 @@ def mutants(path: Path) -> Iterator[Mutant]:
 
 
 def _head(text: str) -> str:
-    """Return the first line of a statement, or an entire one-line expression."""
+    """Return the first line of a statement. An expression on one line is returned unchanged."""
     return text.splitlines()[0][:160]
 
 
@@ -91,7 +93,7 @@ def _executed(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def _changes(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield the replacements of a node, one per mutant."""
+    """Yield a changed copy of `node` for each of its mutants."""
     if isinstance(node, ast.Compare):
         for index, operator in enumerate(node.ops):
             if type(operator) in _COMPARISONS:
@@ -119,7 +121,7 @@ def _changes(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def _is_text(node: ast.BinOp) -> bool:
-    """Whether an operand of `-` or `+` is a string or None, so that the swap would only break types."""
+    """Whether an operand of `+` or `-` is a string or None. Then swapping the operators would only raise a type error."""
     sides = (node.left, node.right)
     return any(
         isinstance(side, ast.JoinedStr) or (isinstance(side, ast.Constant) and side.value is None) for side in sides
@@ -127,7 +129,9 @@ def _is_text(node: ast.BinOp) -> bool:
 
 
 def _replaced(source: str, node: ast.expr | ast.stmt, text: str) -> str:
-    """Return the source with the node's text replaced. Offsets in a syntax tree count UTF-8 bytes."""
+    """Return the source with the text of `node` replaced. Column offsets in a syntax tree count UTF-8 bytes, not
+    characters.
+    """
     lines = source.encode().splitlines(keepends=True)
     start = sum(map(len, lines[: node.lineno - 1])) + node.col_offset
     assert node.end_lineno is not None and node.end_col_offset is not None
@@ -137,13 +141,15 @@ def _replaced(source: str, node: ast.expr | ast.stmt, text: str) -> str:
 
 
 def drawn(paths: Sequence[Path], count: int, seed: int) -> list[Mutant]:
-    """Draw mutants: first a package, then a file of it, then a change, so that small packages are tested too."""
+    """Draw `count` mutants. First a package is drawn, then a file, then a change, so that small packages are tested
+    too.
+    """
     generator = random.Random(seed)
     packages: dict[tuple[str, ...], list[Path]] = {}
     for path in paths:
         packages.setdefault(path.relative_to(PACKAGE).parent.parts[:1], []).append(
             path
-        )  # the root package is one of the keys
+        )  # () is the key of the files directly in the root package
     chosen: dict[tuple[Path, int, str], Mutant] = {}
     for _ in range(20 * count):
         if len(chosen) == count:
@@ -156,9 +162,8 @@ def drawn(paths: Sequence[Path], count: int, seed: int) -> list[Mutant]:
 
 
 def killer(mutant: Mutant, copy_of_tree: Path, tests: Sequence[Path], time_out: float) -> str:
-    """Return the first test that fails with the mutant in the copy but passes without it, or "" if there is none.
-
-    A test that takes longer than the time-out counts as failed.
+    """Return the first test that fails with the mutant in the copy but passes without it, or "" if there is none. A
+    test that exceeds the time-out counts as failed.
     """
     changed = copy_of_tree / mutant.path.relative_to(ROOT)
     before, names = changed.read_text(), [str(test.relative_to(ROOT)) for test in tests]
@@ -177,7 +182,9 @@ def killer(mutant: Mutant, copy_of_tree: Path, tests: Sequence[Path], time_out: 
 
 
 def first_failure(tree: Path, tests: Sequence[str], without: Sequence[str], time_out: float) -> str:
-    """Return pytest's name of the first failing test, or how the run ended otherwise, or "" if all tests pass."""
+    """Return the name of the first test that fails, in pytest's form. Return how the run ended if it ended otherwise,
+    or "" if all tests pass.
+    """
     words = [sys.executable, "-m", "pytest", "-x", "-q", "-rfE", "-n", "0", "-p", "no:cacheprovider"]
     words += [f"--deselect={test}" for test in without]
     settings = os.environ | {"OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": str(tree)}

@@ -24,8 +24,8 @@ def lines_of(path: Path) -> tuple[str, ...]:
 
 @cache
 def tree_of(path: Path) -> ast.Module:
-    """Return the syntax tree of a file. The collector pauses: trees have no cycles and all are kept, so collecting
-    would triple the time.
+    """Return the syntax tree of a file. Garbage collection is paused meanwhile, because it would triple the time and
+    free nothing: trees have no cycles and are all kept.
     """
     with rarely_collecting():
         return ast.parse(path.read_text())
@@ -52,5 +52,5 @@ def place(path: Path, line: int) -> str:
 
 
 def refuse(offenders: list[str]) -> None:
-    """Fail with all `offenders`, one a line. pytest would truncate a list."""
+    """Fail with `offenders`, one per line. An `assert` on the list would print it truncated."""
     assert not offenders, "\n".join(["", *offenders])

@@ -1,4 +1,4 @@
-"""The Python interface: every kind of program, specs by name and position, and the methods of an executable."""
+"""The Python interface: all kinds of programs, specs by name and by position, and the methods of an executable."""
 
 from __future__ import annotations
 
@@ -323,7 +323,7 @@ def test_repeated_or_unknown_argument_of_call_is_refused() -> None:
 
 
 def test_repr_of_results_is_one_line(tmp_path: Path) -> None:
-    """Covers programs, searches, simulations and sessions in a Python prompt."""
+    """Programs, searches, simulations and sessions have a short repr for the Python prompt."""
 
     def double(x: mg.Tensor) -> mg.Tensor:
         return x + x
@@ -334,8 +334,8 @@ def test_repr_of_results_is_one_line(tmp_path: Path) -> None:
     result = mg.search(double, {"a": 4}, args=["f32[4096,4096]"], target="cpu")
     assert repr(result).startswith("Found('double', Mesh(a=4), step ") and "specs={'x': 'a,_'}" in repr(result)
     assert str(result).startswith("x, f32[4096,4096]: by rows over a\n\nA step takes ")
-    given, searched = (replace(result, is_given=is_given, gap=0.05 * is_given).verdict for is_given in (True, False))
-    assert "per device, of the program as given." in given and "at most 5.0% above the best" in given
+    shown, searched = (replace(result, is_given=is_given, gap=0.05 * is_given).verdict for is_given in (True, False))
+    assert "per device, of the program as given." in shown and "at most 5.0% above the best" in shown
     assert "as given" not in searched and "proven the best" in searched
     assert repr(mg.simulate(executable)).startswith("Simulation('one-host (H200)', 4 ranks, step ")
     with mg.load(tmp_path / "m.mgx").session() as session:

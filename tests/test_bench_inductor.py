@@ -1,4 +1,6 @@
-"""Counting the launches of an Inductor module, and the table. Running the programs needs a build of PyTorch."""
+"""Launch counts of Inductor modules, and the table of them. To run the programs themselves, a build of PyTorch is
+needed.
+"""
 
 from __future__ import annotations
 

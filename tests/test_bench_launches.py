@@ -1,4 +1,4 @@
-"""The table that compares launches with XLA's."""
+"""The table in which `bench.launches` compares launches with XLA's."""
 
 from __future__ import annotations
 

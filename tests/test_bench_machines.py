@@ -1,5 +1,5 @@
-"""`python -m bench.machines` compares plans for a machine with plans for one host, and lists the collectives per class
-of links.
+"""`python -m bench.machines`: it compares plans for a machine with plans for a single host, and lists collectives by
+class of links.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`python -m bench models`: measurements, families with missing packages, and the table of figures."""
+"""`python -m bench models`: its measurements, its list of families with missing packages, and its table of figures."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_table_has_a_column_for_hand_annotated_steps() -> None:
 
 @pytest.mark.filterwarnings("ignore")
 def test_by_hand_constrains_every_module_output() -> None:
-    """Rows are split like the batch, columns like the weight matrix."""
+    """The rows of an output are split like the batch, its columns like those of the weight matrix."""
     for package in ("jax", *catalog.FAMILIES["decoders"].needs):
         pytest.importorskip(package)
     from bench.models.by_hand import by_hand

@@ -1,5 +1,5 @@
-"""The node tests of the onnx package: every case computes the expected result, sharded too, or is refused for a listed
-reason.
+"""The node tests of the onnx package. Every case computes the expected result, also if it is sharded, or is refused for
+a listed reason.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from meshgen.mesh import make_mesh
 from meshgen.pipeline import Options, Timing, run_stages
 from meshgen.testing.oracle import check
 
-LEAST = 0.92  # fraction of all cases, including cases about strings, sequences and files
-MOST_CONSTANTS = 290  # cases whose operands must be constants
-STRIDE = 48  # chosen: one of so many cases also runs on two devices
+LEAST = 0.92  # least fraction of all cases that are correct; all include those about strings, sequences and files
+MOST_CONSTANTS = 290  # largest number of cases in which operands must be constants
+STRIDE = 48  # chosen: every 48th correct case also runs on two devices
 
 
 def sharded(cases: list[Outcome]) -> Iterator[Outcome]:
-    """Return some of the cases whose first operand has rows to split."""
+    """Return some of the correct cases whose first operand has rows to split, to run these cases on two devices too."""
     good = [
         outcome for outcome in cases if outcome.verdict == "same" and outcome.module and outcome.module.graph.inputs
     ]

@@ -1,4 +1,6 @@
-"""Small PyTorch models: planned for a GPU, and checked on two meshes against a single device."""
+"""Small PyTorch models. Each is planned for a GPU, and its results on two meshes are compared with those on a single
+device.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Some operators of PyTorch's OpInfo database, forward and with gradients, and the summary of refusals."""
+"""`bench.torch_ops` for some operators, forward and with gradients, and its summary of refusals."""
 
 from __future__ import annotations
 

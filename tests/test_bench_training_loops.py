@@ -1,5 +1,5 @@
-"""Sessions of training loops in plain JAX (`bench/training_loops`): results equal JAX's, and the state keeps one
-layout.
+"""Sessions of the training loops in plain JAX (`bench/training_loops`). Results equal JAX's, and the state has the same
+layout after each step.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Performance over time: the fields of a record, reading of cachegrind's files, and the chart."""
+"""`bench.trend`: the fields of a record, the figures read from cachegrind's files, and the chart."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_trend_record_of_measured_commit_is_replaced() -> None:
 
 @pytest.mark.skipif(not shutil.which("valgrind"), reason="valgrind is not installed")
 def test_instructions_are_counted_per_forked_process(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
-    """Count a script that forks three processes: an idle one, one with work, and one with ten times that work."""
+    """The script forks three processes: one that is idle, one that works, and one that does ten times that work."""
     script = tmp_path / "work.py"
     script.write_text(
         "import json, os, sys\npids = {}\n"

@@ -1,5 +1,5 @@
-"""The cost model: each field has a unit, a meaning, a source and a reader, recorded sensitivities are current, and
-fields decide.
+"""The cost model. Each field has a unit, a meaning, a source and code that reads it. The recorded sensitivities are
+current, and fields change decisions.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def test_every_device_field_is_read_by_kernel_code() -> None:
 
 
 def measured() -> dict[str, list[list[str]]]:
-    """Return, per field, the programs whose plans change with each other value."""
+    """Return, for each field and each other value of it, the programs whose plans change."""
     changed_plans: dict[str, list[list[str]]] = {}
     for record in map(json.loads, RESULTS.read_text().splitlines()):
         changed_plans.setdefault(record["field"], []).append(record["changed"])
@@ -109,7 +109,7 @@ def measured() -> dict[str, list[list[str]]]:
 
 
 def test_sensitivity_of_chosen_values_matches_measurement() -> None:
-    """Run `python -m bench.sensitivity` for each numeric field."""
+    """If a field is not measured, run `python -m bench.sensitivity` for it."""
     changed_plans = measured()
     chosen = [entry for entry in ENTRIES if entry.source in (STEADY, MATTERS)]
     refuse([f"{entry.name} is not measured" for entry in chosen if entry.name not in changed_plans])
@@ -167,7 +167,9 @@ def test_cost_model_fields_are_replaced_by_name() -> None:
 
 
 def hinted() -> Module:
-    """Return a program of tanh whose rows are split at both ends. A hint in between prefers split columns."""
+    """Return a program of a tanh and a negation. Operand and result are split by rows; a hint on the value in between
+    prefers a split by columns.
+    """
     tensor_type = TensorType((64, 64), "f32")
     graph = Graph("main", [Value(tensor_type, "x")])
     hint = {"sharding": P(None, "x"), "required": False}
@@ -183,7 +185,7 @@ def hinted() -> Module:
 def test_hint_is_kept_if_it_costs_less_than_hint_seconds(
     seconds: float, expected: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Following the hint costs two all_to_alls of 3 KB: 17 ns."""
+    """To follow the hint, two all_to_alls of 3 KB are needed, which cost 17 ns."""
     use(monkeypatch, {"propagation.hint_seconds": seconds}, choices)
     assert str(propagate(hinted()).graph.nodes[1].sharding.results[0]) == expected  # pyright: ignore[reportOptionalMemberAccess]
 

@@ -1,5 +1,5 @@
-"""The source distribution has the entire repository, so that tests and Makefile work in it. `.ci/distribution.py`
-builds and installs it.
+"""The source distribution contains the entire repository, so that its tests and Makefile work. `.ci/distribution.py`
+builds and installs the distribution.
 """
 
 from __future__ import annotations

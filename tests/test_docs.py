@@ -1,4 +1,4 @@
-"""Generated pages are current, and documents name only existing files, functions and commands."""
+"""Generated pages are up to date, and every file, function and command that documents name exists."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_generated_pages_are_current() -> None:
 
 
 def missing_files(document: Path) -> Iterator[str]:
-    """Yield the links and file names in a document that lead nowhere, as document:line."""
+    """Yield the links and file names in a document whose target does not exist, as document:line."""
     for line_number, line in enumerate(lines_of(document), start=1):
         links = [target for target in re.findall(r"\]\(([^)#:]+)\)", line) if not target.startswith("http")]
         named = re.findall(r"`((?:meshgen|tests|docs|examples|bench)/[\w/.]+?)/?`", line)
@@ -60,7 +60,7 @@ def test_docs_and_docstrings_name_sources_that_exist() -> None:
 
 
 def missing_definitions(document: Path) -> Iterator[str]:
-    """Yield missing definitions `file::name`, and commands with missing modules or tests, of a document."""
+    """Yield names in a document that do not exist: definitions `file::name`, and modules or tests in commands."""
     text = document.read_text()
     for path, name in re.findall(r"`([\w/.]+\.py)::(\w+)`", text):
         if name not in definitions(ROOT / path):
@@ -74,7 +74,9 @@ def missing_definitions(document: Path) -> Iterator[str]:
 
 
 def definitions(path: Path) -> set[str]:
-    """Return the functions, classes and values at the top level of a file. Empty if the file is missing."""
+    """Return the names of the functions, classes and values at the top level of a file. Return none if the file does
+    not exist.
+    """
     defined: set[str] = set()
     for statement in tree_of(path).body if path.exists() else ():
         if isinstance(statement, ast.FunctionDef | ast.ClassDef):
@@ -139,7 +141,9 @@ def test_every_diagnostic_code_in_the_source_is_registered() -> None:
 
 
 def test_ops_page_claims_kernels_for_generated_ops() -> None:
-    """The last column of the table comes from trying each op, so every generated op needs an example."""
+    """`docs/kernel_examples.py` has an example program for each op, and the table says for which of them kernels can be
+    generated. So every op with a kernel needs an example.
+    """
     from meshgen.ops.classes import GENERATED, NESTS
 
     generator()  # makes the files of docs/ importable

@@ -25,7 +25,7 @@ def test_equal_messages_are_grouped_with_other_locations_as_notes() -> None:
 
 
 def test_grouped_diagnostic_names_each_location_once() -> None:
-    """Several kernels of one line, such as those of an unrolled loop, share a location."""
+    """Several kernels, such as those of an unrolled loop, come from one source line."""
     location = Location("a.mlir", 3)
     (only,) = grouped([Diagnostic("MG0301", "no sort", location)] * 3 + [Diagnostic("MG0301", "no sort")])
     assert [note for _, note in only.notes] == []

@@ -15,7 +15,7 @@ from tests.sources import ROOT, lines_of, place, refuse
 
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 MOST_LINES = 60
-TOOL = "lower_transformer_block"  # prints the `.mlir` files beside itself
+TOOL = "lower_transformer_block"  # this script prints the `.mlir` files in its folder
 EXPECTED_OUTPUT = {
     "attention": r"whole: {'all_reduce': 1}, 786432 bytes\nresult split: {'reduce_scatter': 1}, 393216 bytes",
     "custom_op": r"^{}; largest difference from f32: 0\.[01]",
@@ -37,7 +37,7 @@ def test_example_prints_expected_output(
     if "import jax" in path.read_text():
         pytest.importorskip("jax")
     monkeypatch.chdir(tmp_path)
-    if path.stem == TOOL:  # JAX keeps the number of devices that its process first requested
+    if path.stem == TOOL:  # needs a new process: JAX cannot change the number of devices after its first use
         output = subprocess.run([sys.executable, path, "float32"], capture_output=True, text=True, check=True).stdout
     else:
         monkeypatch.setattr(sys, "argv", [str(path), "cpu"])

@@ -1,4 +1,4 @@
-"""The thresholds of Python's garbage collector while meshgen works."""
+"""meshgen slows down Python's garbage collector while it works: thresholds are raised, then restored."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import pytest
 
 from meshgen.gc_pace import NEW_OBJECTS, rarely_collecting
 
-DUE = 2 * gc.get_threshold()[0]  # objects; more than between two collections of the youngest generation
+# more new objects than Python allows between two collections of the youngest generation
+DUE = 2 * gc.get_threshold()[0]
 
 
 def test_rarely_collecting_restores_the_callers_thresholds() -> None:
@@ -19,14 +20,14 @@ def test_rarely_collecting_restores_the_callers_thresholds() -> None:
         assert gc.get_threshold()[0] == NEW_OBJECTS
         with rarely_collecting():
             assert gc.get_threshold()[0] == NEW_OBJECTS
-        assert gc.get_threshold()[0] == NEW_OBJECTS  # still in the outer context
+        assert gc.get_threshold()[0] == NEW_OBJECTS  # the outer context is still active
         raise ValueError("stop")
     assert gc.get_threshold() == before
 
 
 @pytest.mark.parametrize("pace", [0, 2 * NEW_OBJECTS])
 def test_rarely_collecting_keeps_slower_thresholds(pace: int) -> None:
-    """A threshold of 0 disables the collector."""
+    """A threshold of 0, which disables the collector, is slower than any other."""
     before = gc.get_threshold()
     gc.set_threshold(pace, 5, 5)
     try:
@@ -60,5 +61,7 @@ assert counts and count() >= before - 100, "what nobody holds any more is gone, 
 
 
 def test_frozen_objects_of_the_caller_stay_frozen() -> None:
-    """Runs in a subprocess, because freezing and counting the objects of other tests takes seconds."""
+    """This runs in a subprocess with few objects. Freezing and counting all objects of the test process would take
+    seconds.
+    """
     subprocess.run([sys.executable, "-c", FROZEN], check=True)

@@ -1,5 +1,5 @@
-"""Rules about the shape of the source: short files, short functions, no leftovers. Each test lists all offenders as
-file:line.
+"""Rules about the shape of the source: files and functions are short, and there are no leftovers of debugging. Each
+test lists all offenders as file:line.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ TEMPLATES = {"_match", "_emit"}  # functions that every kernel template has
 
 
 def test_private_names_are_specific() -> None:
-    """A private helper has a specific name, so that a search does not return a dozen other helpers."""
+    """The name of a private helper must be specific, so that a search for it does not find a dozen other helpers."""
     places_by_name: dict[str, list[str]] = {}
     for path in FILES:
         for node in tree_of(path).body:
@@ -68,7 +68,7 @@ def test_no_leftovers() -> None:
 
 
 def test_names_of_test_files_are_unique() -> None:
-    """pytest imports a test file by its base name."""
+    """pytest imports a test file by its name without the folder."""
     names = Counter(path.name for path in TESTS if path.name.startswith("test_"))
     refuse([place(path, 1) for path in TESTS if names[path.name] > 1])
 

@@ -1,4 +1,6 @@
-"""Layers of imports: imports point down, and deployment code needs neither xDSL nor Triton nor JAX."""
+"""Layers of imports. A module imports only its own layer and lower layers. Code that runs compiled modules needs
+neither xDSL nor Triton nor JAX.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ import meshgen as mg
 from tests.imports import imports, name_of
 from tests.sources import FILES, PACKAGE, ROOT, place, refuse
 
-# Layers from top to bottom. A part may import its own layer and layers below; see `docs/architecture.md`.
+# Layers from top to bottom. A layer may import itself and the layers below; see `docs/architecture.md`.
 LAYERS = (
     ("cli", "__main__", "commands"),
     ("benchmarks",),
@@ -46,7 +48,7 @@ LAYERS = (
     ("printable", "host_memory"),
 )
 LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts}
-# Layers of the largest packages: their folders, and the modules directly in the package.
+# Layers inside the largest packages. Their entries are folders, and modules directly in the package.
 INNER_LAYERS = {
     "codegen": (
         ("planner", "sectors", "tuning"),
@@ -85,12 +87,15 @@ def part_of(module: str) -> str:
     return names[1] if len(names) > 1 else "__init__"
 
 
-# Pairs of modules that name each other, as state and a dispatch table. The second module names the first only in types.
+# Pairs of modules that name each other, such as a state and its dispatch table. The second module names the first only
+# in type annotations.
 TYPED_BACK = {
-    ("meshgen.mlir.conversion", "meshgen.mlir.dialect"),  # records have importers and writers, which conversion calls
+    # op records have importers and writers, which `conversion` calls
+    ("meshgen.mlir.conversion", "meshgen.mlir.dialect"),
     ("meshgen.mlir.printer", "meshgen.mlir.dialect"),
     ("meshgen.mlir.reading", "meshgen.mlir.dialect"),
-    ("meshgen.codegen.emit.eval", "meshgen.codegen.emit.lookup"),  # value emitters ask the evaluator for other values
+    # emitters of values call the evaluator for their operands
+    ("meshgen.codegen.emit.eval", "meshgen.codegen.emit.lookup"),
     ("meshgen.codegen.emit.eval", "meshgen.codegen.emit.index_maps"),
 }
 
@@ -111,19 +116,21 @@ def test_imports_within_a_package_point_down(package: str) -> None:
     level = {part: depth for depth, parts in enumerate(INNER_LAYERS[package]) for part in parts}
     offenders: list[str] = []
     for path, name in zip(FILES, map(name_of, FILES), strict=True):
-        own = name.split(".")
-        if own[1:2] != [package] or len(own) < 3:
+        importer = name.split(".")
+        if importer[1:2] != [package] or len(importer) < 3:
             continue
-        assert own[2] in level, f"{name}: its layer is missing in INNER_LAYERS"
+        assert importer[2] in level, f"{name}: its layer is missing in INNER_LAYERS"
         for line, module in imports(path):
-            other = module.split(".")
-            if other[1:2] == [package] and len(other) > 2 and level[other[2]] < level[own[2]]:
+            imported = module.split(".")
+            if imported[1:2] == [package] and len(imported) > 2 and level[imported[2]] < level[importer[2]]:
                 offenders.append(f"{place(path, line)}: imports {module}")
     refuse(offenders)
 
 
 def test_imports_have_no_cycles() -> None:
-    """Imports inside functions and imports for the type checker count too, except the pairs in `TYPED_BACK`."""
+    """Imports inside functions and imports for the type checker count too. Only the pairs in `TYPED_BACK` are
+    exceptions.
+    """
     graph = {
         name: {module for _, module in imports(path, typed=True)} & NAMES - {name}
         for path, name in zip(FILES, map(name_of, FILES), strict=True)
@@ -134,13 +141,13 @@ def test_imports_have_no_cycles() -> None:
     graphlib.TopologicalSorter(graph).prepare()  # raises CycleError with the cycle
 
 
-# Folders of one package that may import each other: upstream's dialects of tensors, loops and numbers read each other's
-# bodies.
+# Folders of a package that may import each other: upstream's dialects of tensors, loops and numbers, which read each
+# other's ops.
 TOGETHER = {"linalg": "mlir", "scf": "mlir", "tensor": "mlir", "tosa": "mlir"}
 
 
 def folder_of(module: str) -> str:
-    """Return the folder of a module inside its package, or "" for a module directly in its package."""
+    """Return the name of the module's folder inside its package, or "" for a module directly in the package."""
     package, *inner = module.split(".")[1:] or [""]
     if not inner or not (PACKAGE / package / inner[0]).is_dir():
         return ""
@@ -148,7 +155,9 @@ def folder_of(module: str) -> str:
 
 
 def test_folders_of_a_package_have_no_import_cycles() -> None:
-    """Folders have an order too. Modules directly in a package may be below or above them."""
+    """The folders of a package have an order. Modules directly in the package may import any folder, and may be
+    imported by any folder.
+    """
     graph: dict[str, set[str]] = {}
     for path, name in zip(FILES, map(name_of, FILES), strict=True):
         if own_folder := folder_of(name):
@@ -173,7 +182,7 @@ for name in sys.argv[1:]:
 
 
 def test_deployment_needs_no_compiler() -> None:
-    """Check that each module imports alone while imports of xdsl, triton and jax fail."""
+    """Import each deployment module alone, while imports of xdsl, triton and jax fail."""
     command = [sys.executable, "-c", IMPORT_ALONE, *LIGHT]
     outcome = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
     assert (outcome.returncode, outcome.stdout) == (0, ""), outcome.stderr
@@ -187,8 +196,8 @@ def test_deployment_needs_no_compiler() -> None:
     ],
 )
 def test_import_does_not_load_unneeded_packages(module: str, unneeded: list[str]) -> None:
-    """The package imports neither compilers nor arrays, and public names import their modules on use. `meshgen run`
-    imports no compiler.
+    """`import meshgen` loads neither compilers nor array packages; a public name imports its module when it is first
+    used. `meshgen run` loads no compiler.
     """
     program = f"import sys, {module}; print([n for n in {unneeded} if n in sys.modules])"
     outcome = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT)
@@ -206,13 +215,15 @@ sys.stderr.write(str([name for name in sys.argv[2:] if name in sys.modules] or c
 
 
 def test_compiling_text_imports_only_what_it_uses(tmp_path: Path) -> None:
-    """Imports take most of the time of compiling a small program."""
+    """Most of the time of compiling a small program is spent in imports."""
     command = [sys.executable, "-c", COMPILE, str(tmp_path / "block.mgx"), *UNUSED_FOR_CPU]
     assert subprocess.run(command, capture_output=True, text=True, cwd=ROOT).stderr == "0"
 
 
 def test_no_module_hides_a_function_of_the_package() -> None:
-    """Importing `meshgen.name` binds the name in the package. `__init__` preserves only the names of `__all__`."""
+    """Importing a module `meshgen.name` binds `name` in the package, which could hide a function. `__init__` prevents
+    this only for the names in `__all__`.
+    """
     package = Path(mg.__file__).parent
     modules = {path.stem for path in package.iterdir() if path.suffix == ".py" or path.is_dir()}
     assert modules & {*dir(mg)} <= {*mg.__all__}

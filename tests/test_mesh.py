@@ -1,4 +1,4 @@
-"""The mesh: coordinates, groups and their order, sub-axes, and faults."""
+"""The class Mesh: device coordinates, groups and their order, sub-axes, and faults of invalid meshes."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_overlap_of_axis_references_is_symmetric(left: str, right: str, shared: 
         ("x:(2)4", "x:(1)4", False),
     ],
 )
-def test_containment_of_axis_references(whole: str, part: str, inside: bool) -> None:
+def test_contains_compares_devices_of_axis_references(whole: str, part: str, inside: bool) -> None:
     assert contains(whole, part) is inside
 
 

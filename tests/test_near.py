@@ -1,4 +1,4 @@
-"""`make near` selects the tests that a change of a module breaks first."""
+"""`make near FILE=...` lists test files. Those that a change of FILE would break come first."""
 
 from __future__ import annotations
 
@@ -15,12 +15,15 @@ from tests.sources import ROOT
         (
             "meshgen/codegen/passes/transpose_into_dot.py",
             "tests/passes/test_pass_files.py",
-        ),  # by the text file of the pass
+        ),  # because the pass has a text file of tests
         ("meshgen/ccl/lower_groups.py", "tests/codegen/passes/test_all_reduce_promote.py"),  # by import
-        ("meshgen/names.py", "tests/test_mesh.py"),  # by words: nearly all tests have the same import distance
-        ("meshgen/ir/inline.py", "tests/acceptance/test_long_programs.py"),  # by words, despite a large import distance
-        ("meshgen/compiled/on_meshes.py", "tests/sharding/multi_mesh/test_meshes_modules.py"),  # by a word of the name
-        ("meshgen/frontend/onnx/ops/layout.py", "tests/frontend/test_onnx_operators.py"),  # by a folder as a word
+        ("meshgen/names.py", "tests/test_mesh.py"),  # by shared words: nearly all tests are equally near by imports
+        # by shared words, although the test is far away by imports
+        ("meshgen/ir/inline.py", "tests/acceptance/test_long_programs.py"),
+        # by a word in the name of the module
+        ("meshgen/compiled/on_meshes.py", "tests/sharding/multi_mesh/test_meshes_modules.py"),
+        # by the name of a folder, which is a word in the name of the test
+        ("meshgen/frontend/onnx/ops/layout.py", "tests/frontend/test_onnx_operators.py"),
         ("tests/test_near.py", "tests/test_near.py"),
     ],
 )

@@ -1,5 +1,5 @@
-"""Nightly campaigns: commands exist, faults and survivors are listed, and time limits hold. Shards of the suite are
-disjoint.
+"""Nightly campaigns: their modules exist, faults and survivors are listed, and time limits hold. Shards of the test
+suite are disjoint.
 """
 
 from __future__ import annotations

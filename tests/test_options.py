@@ -1,4 +1,4 @@
-"""The options of `compile`, declared once for Python, the command line and pyproject.toml."""
+"""The options of `compile`. One declaration of each option serves Python, the command line and pyproject.toml."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Installation: the package tables of meshgen match `pyproject.toml`, and no text installs an undeclared package."""
+"""Installation: the package tables of meshgen match `pyproject.toml`, and every text of the repository installs only
+declared packages.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,7 @@ VALUED = {"-r", "-c", "--requirement", "--constraint", "--python", "--target", "
 
 
 def texts() -> Iterator[tuple[str, int, str]]:
-    """Yield file, line number and line of every text of the repository except tests."""
+    """Yield file name, line number and line for every line of the repository's text files, except tests."""
     shown = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True)
     names = shown.stdout.splitlines() or [str(path.relative_to(ROOT)) for path in ROOT.rglob("*") if path.is_file()]
     for name in names:
@@ -41,7 +43,9 @@ def texts() -> Iterator[tuple[str, int, str]]:
 
 
 def installed(text: str) -> list[str]:
-    """Return the requirements after `pip install`. Paths with extras have the form `.[...]`."""
+    """Return the requirements that follow the words `pip install` in a line of text. Folders with extras have the form
+    `.[...]`.
+    """
     requirements: list[str] = []
     is_value = False
     while word := WORD.match(text):
@@ -49,13 +53,13 @@ def installed(text: str) -> list[str]:
         if not (is_value or plain.startswith("-") or "{" in plain or "$" in plain):
             requirements.append(plain)
         is_value = plain in VALUED
-        if word[1].endswith(","):  # the sentence continues in prose
+        if word[1].endswith(","):  # a comma ends the command, and prose follows
             break
     return requirements
 
 
 def is_declared(word: str) -> bool:
-    """Whether a word is a package that the project declares, or this checkout with declared extras."""
+    """Whether a requirement is a package that the project declares, or the project itself with declared extras."""
     path, extras = re.fullmatch(r"(\.|[\w.-]*)(?:\[([\w,-]+)\])?.*", word).groups()  # type: ignore[union-attr]
     is_own = path in (".", PROJECT["name"])
     if any(extra not in PROJECT["optional-dependencies"] for extra in (extras or "").split(",") if extra):

@@ -1,14 +1,13 @@
-"""Every block of every page runs: README.md and docs/*.md, each in an empty folder, its blocks in order.
+"""Every block of every page runs: README.md and docs/*.md. A page has an empty folder, in which its blocks run in
+order.
 
 - A block whose first line is a comment with a file name (`# model.py`, `// block.mlir`) is written to that file.
-- `python` runs, in one namespace per page; `>>>` is not used.
-- `console` has commands after `$ `, which bash runs with the installed `meshgen` (or this process, if no shell is
-  needed), and their
-  output. The shown lines must occur in the output in this order, and `...` stands for any number of lines. Output that
-  differs from
-  run to run, such as measured seconds, is not shown.
-- `sh` has commands only, one a line. Packages that they install must be present already.
-- Other languages are for people: output, and code that needs hardware or programs that tests lack.
+- `python` blocks of a page share one namespace; `>>>` is not used.
+- `console` blocks have commands after `$ `, each followed by its output. bash runs them with the installed `meshgen` (a
+  command that needs no shell runs in this process). The shown lines must occur in the output in this order, and `...`
+  stands for any number of lines. Output that differs from run to run, such as measured seconds, is not shown.
+- `sh` blocks have only commands, one per line. Packages that they install must be installed already.
+- Blocks in other languages are not run: output, and code that needs hardware or programs that tests lack.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ OPTIONAL = {Requirement(text).name.replace("-", "_") for extra in EXTRAS.values(
 
 
 def blocks(page: Path) -> Iterator[tuple[int, str, str]]:
-    """Yield the first line, language and text of each block."""
+    """Yield the number of the first line, the language and the text of each block."""
     text = page.read_text()
     for match in BLOCK.finditer(text):
         yield text.count("\n", 0, match.start(2)), match[1], match[2]
@@ -58,7 +57,7 @@ def has_programs(page: Path) -> bool:
     return any(language in ("python", "console", "sh") for _, language, _ in blocks(page))
 
 
-@pytest.mark.filterwarnings("ignore:.*LeafSpec:FutureWarning")  # torch copies its own class
+@pytest.mark.filterwarnings("ignore:.*LeafSpec:FutureWarning")  # torch copies a class of its own that is deprecated
 @pytest.mark.filterwarnings("ignore:::torch")
 @pytest.mark.parametrize("page", [page for page in PAGES if has_programs(page)], ids=lambda page: page.stem)
 def test_every_block_of_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,13 +79,15 @@ def test_every_block_of_page_runs(page: Path, tmp_path: Path, monkeypatch: pytes
 
 
 def forget(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Remove a module, so that the page imports its own file of this name and other tests do not see it."""
+    """Forget the imported module of this name, so that the page imports its own file, and forget that file after the
+    test.
+    """
     monkeypatch.setitem(sys.modules, module, ModuleType(module))
     del sys.modules[module]
 
 
 def run_python(page: Path, line: int, text: str, space: ModuleType) -> None:
-    """Run a block so that faults name the line of the page."""
+    """Run a block such that tracebacks have the line of the page."""
     try:
         exec(compile("\n" * line + text, str(page), "exec"), space.__dict__)
     except ModuleNotFoundError as missing:
@@ -96,7 +97,7 @@ def run_python(page: Path, line: int, text: str, space: ModuleType) -> None:
 
 
 def commands(text: str) -> Iterator[tuple[str, list[str]]]:
-    """Yield each command and the lines shown below it."""
+    """Yield each command of a `console` block with the output lines that are shown below it."""
     assert text.startswith("$ "), text
     for entry in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
         joined = entry.replace("\\\n", "")
@@ -105,7 +106,7 @@ def commands(text: str) -> Iterator[tuple[str, list[str]]]:
 
 
 def lines(text: str) -> Iterator[tuple[str, list[str]]]:
-    """Yield each command without output."""
+    """Yield each command of an `sh` block, with no output lines."""
     joined = text.replace("\\\n", "").splitlines()
     yield from ((line, []) for line in joined if line and not line.startswith(("#", "pip install ")))
 
@@ -138,7 +139,7 @@ def run_command(command: str, shown: list[str], location: str) -> None:
     completed = run_in_shell(command) if words is None else run_in_process(words)
     if completed.returncode == MissingError.exit_code:
         pytest.skip(f"{location}: {completed.stderr}")
-    is_refused = any(line.startswith("error") for line in shown)  # the page shows an error
+    is_refused = any(line.startswith("error") for line in shown)  # the page shows an error, so the command must fail
     assert (completed.returncode != 0) == is_refused, f"{location}: {command}\n{completed.stderr}"
     missing = not_printed(shown, (completed.stdout + completed.stderr).splitlines())
     assert missing is None, (
@@ -147,7 +148,9 @@ def run_command(command: str, shown: list[str], location: str) -> None:
 
 
 def not_printed(shown: list[str], printed: list[str]) -> str | None:
-    """Return the first shown line that is missing at its position, or None if all are present."""
+    """Return the first line of `shown` that `printed` lacks after the lines before it, or None if all lines are in
+    order.
+    """
     remaining, skipping = [line.rstrip() for line in printed], True
     for line in map(str.rstrip, shown):
         if line == "...":

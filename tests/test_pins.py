@@ -1,4 +1,4 @@
-"""Packages that `make setup` installs: exact versions with hashes, for all requirements of pyproject.toml."""
+"""The packages that `make setup` installs. Every requirement of pyproject.toml has an exact version with hashes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ REQUIRED = {
 
 
 def pins(name: str) -> dict[str, str]:
-    """Return versions by package. Every line but comments is a pin or a hash of one."""
+    """Return the version of each package in a file. Every line that is not a comment must be a version or a hash."""
     lines = [line for line in (ROOT / name).read_text().splitlines() if not line.startswith("#")]
     versions: dict[str, str] = {}
     for index, line in enumerate(lines):

@@ -1,4 +1,4 @@
-"""The verifier between stages: its message names the pass that breaks a graph, and the value."""
+"""The verifier runs between stages. If a pass breaks a graph, the message names the pass and the value."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_verifier_names_the_optimization_that_breaks_a_graph(monkeypatch: pytest
 
 
 def test_verifier_names_fuse_if_it_runs_inside_partition(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`partition` also fuses, to compare messages. A malformed program is then a fault of fuse."""
+    """`partition` also runs fuse, to compare messages. The message for a malformed program then names fuse."""
     from meshgen.codegen import planner
 
     original = planner.fuse

@@ -1,4 +1,4 @@
-"""Numbers and names in messages."""
+"""Numbers and names as they are printed in messages."""
 
 from __future__ import annotations
 

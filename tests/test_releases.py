@@ -1,4 +1,4 @@
-"""Changelog fragments, subjects of commits, and the checks before a release."""
+"""Changelog fragments, commit subjects, and the checks that precede a release."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LONGEST = 500  # chosen: characters of a fragment, for one or two sentences
 
 
 def fragment_fault(name: str, text: str) -> str:
-    """Return the fault of a changelog fragment, or "" for a valid one. `changelog.d/README.md` describes the form."""
+    """Return what is wrong with a changelog fragment, or "" if it is valid. `changelog.d/README.md` describes the form."""
     if not NAME.fullmatch(name):
         return f"{name}: expected NUMBER.KIND.md or +WORDS.KIND.md with a KIND of {', '.join(KINDS)}"
     if not text.strip().endswith(".") or (not text[:1].isupper() and text[:1] != "`"):

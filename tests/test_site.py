@@ -1,5 +1,5 @@
-"""The pages as a site: it builds without a warning and fetches nothing, and its pictures match today's rendering in
-Chromium.
+"""The documentation pages as a web site. It builds without a warning and fetches nothing from the network, and its
+stored pictures equal what Chromium renders now.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tests.sources import ROOT
 
 
 def beside_pages(name: str, folder: str = "docs") -> ModuleType:
-    """Import a file of docs/ or .ci/, which are not packages."""
+    """Import a file of docs/ or .ci/. These folders are not packages."""
     spec = importlib.util.spec_from_file_location(name, ROOT / folder / f"{name}.py")
     assert spec and spec.loader
     module = importlib.util.module_from_spec(spec)
@@ -39,7 +39,7 @@ def test_site_builds_without_warning_and_fetches_nothing(tmp_path: Path) -> None
         for tag in re.findall(r"<(?:script|link|img)[^>]*(?:src|href)=\"(?:https?:)?//[^\"]*", page.read_text())
     ]
     assert fetched == []
-    for page in pages:  # elements that the theme's script looks up on each page
+    for page in pages:  # each page must have the elements that the theme's script looks up
         text = page.read_text()
         assert "darkmode.js" not in text or ('id="hljs-light"' in text and 'id="hljs-dark"' in text), page.name
 

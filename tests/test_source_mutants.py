@@ -1,4 +1,4 @@
-"""Mutants of the source: each is a single change, and a test can detect it."""
+"""`tests.source_mutants`: each mutant is a single change of the source, and a test that detects it is reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shardings as values: ranges, local shapes, validation, and their notations."""
+"""Shardings as values: shard ranges, local shapes, validation, and text forms."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_sharding_is_read_from_axis_numbers() -> None:
 
 @pytest.mark.parametrize("thing", [P("x", None), make_mesh({"x": 2}), TensorType((2,), "f32")])
 def test_cached_hash_is_not_pickled(thing: object) -> None:
-    """Strings hash differently in another process."""
+    """The hash of a string differs between processes."""
     hash(thing)
     unpickled = pickle.loads(pickle.dumps(thing))
     assert "_hash" not in unpickled.__dict__ and (unpickled, hash(unpickled)) == (thing, hash(thing))

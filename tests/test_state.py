@@ -1,6 +1,7 @@
-"""Process state: module-level containers that functions change, and unbounded caches. Each is listed with its reason.
+"""Process state: module-level containers that functions change, and unbounded caches.
 
-Results of a compilation belong to its context, or to the graph or module that they describe (`meshgen/compilation.py`).
+Each is listed here with its reason. Results of a compilation belong to its context, or to the graph or module that they
+describe (`meshgen/compilation.py`).
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from pathlib import Path
 from tests.sources import FILES, ROOT, nodes_of, refuse, tree_of
 
 STATE = {
-    # Registries: decorators and calls at import fill them.
+    # Registries, which decorators and calls at import fill.
     "meshgen/emulator/table.py DECODERS": "registry of PTX instructions",
     "meshgen/frontend/onnx/ops/table.py TABLE": "registry of ONNX operators",
     "meshgen/frontend/torch/ops/table.py TORCH_OPS": "registry of torch operators",
@@ -23,7 +24,7 @@ STATE = {
     "meshgen/ops/registry.py OPS": "registry of op records",
     "meshgen/ops/user_ops.py USER_OPS": "registry of ops that users define",
     "meshgen/sharding/partitioners/registry.py PARTITIONERS": "registry of partitioners",
-    # Resources of the process.
+    # Resources that the process owns.
     "meshgen/cli.py _STARTED": "when the process began, for its first command",
     "meshgen/codegen/building/workers.py _idle": "processes that build kernels",
     "meshgen/codegen/building/workers.py _living": "processes that build kernels",
@@ -35,7 +36,7 @@ STATE = {
     "meshgen/runtime/dlpack.py _EXPORTED": "memory that other libraries hold",
     "meshgen/runtime/measured.py _SPANS": "the step that is measured, per thread",
     "meshgen/runtime/processes/bootstrap.py _worlds": "the connections of this process to other ranks",
-    # Results keyed by a small set: element types, architectures, ops, tools.
+    # Results whose keys are from a small set: element types, architectures, ops, tools.
     "meshgen/benchmarks/stack.py _lowered": "by number of layers",
     "meshgen/codegen/building/build.py _versions": "by tool of the toolchain",
     "meshgen/codegen/building/build.py assembled_architectures": "by path of the assembler",
@@ -53,7 +54,7 @@ STATE = {
     "meshgen/testing/generators/elementwise.py smooth": "by op",
     "meshgen/testing/generators/elementwise.py takes": "by op and element type",
 }
-# Files that call `id`, with the number of calls and the holder that keeps the objects alive.
+# Files that call `id`, with the number of calls, and what keeps the objects alive.
 IDENTITIES = {
     "meshgen/frontend/torch/live.py": (2, "tensors, which the module holds during a call"),
     "meshgen/identity_dict.py": (4, "the keys of an `IdentityDict`, which it holds"),
@@ -76,7 +77,9 @@ def home(module: str) -> Path:
 
 
 def names_in(path: Path) -> dict[str, Name]:
-    """Return the file and name of each assignment that functions of a file see at top level."""
+    """Map each module-level variable that functions of the file can read to the file and name of its definition.
+    Imported variables are included.
+    """
     seen = {name: (path, name) for name in assigned(path)}
     for node in nodes_of(path, ast.ImportFrom):
         if (module := node.module or "").startswith("meshgen"):
@@ -111,7 +114,7 @@ def changed_in(path: Path) -> Iterator[Name]:
 
 
 def changed_by(node: ast.AST) -> ast.expr | None:
-    """Return the container that an expression or statement changes."""
+    """Return the container that an expression or statement changes, or None if it changes none."""
     if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store | ast.Del):
         return node.value
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in CHANGES:
@@ -120,7 +123,7 @@ def changed_by(node: ast.AST) -> ast.expr | None:
 
 
 def called(value: ast.expr) -> str:
-    """Return the last name of the function that an expression calls, or ""."""
+    """Return the last name in the function that `value` calls (`f` for `a.b.f()`), or "" if `value` is not a call."""
     if not isinstance(value, ast.Call):
         return ""
     function = value.func.value if isinstance(value.func, ast.Subscript) else value.func
@@ -128,7 +131,7 @@ def called(value: ast.expr) -> str:
 
 
 def unbounded_caches(path: Path) -> Iterator[Name]:
-    """Yield functions with parameters and an unbounded cache of results."""
+    """Yield the functions with parameters whose results are cached without a bound."""
     for function in nodes_of(path, ast.FunctionDef):
         decorators = {ast.unparse(decorator).removeprefix("functools.") for decorator in function.decorator_list}
         if decorators & UNBOUNDED and (function.args.args or function.args.kwonlyargs or function.args.vararg):
@@ -162,8 +165,8 @@ def test_no_weak_maps_are_created() -> None:
 
 
 def test_calls_of_id_are_listed() -> None:
-    """A key `id(...)` needs its object kept alive. Nodes, values and graphs are keys themselves; other objects use an
-    `IdentityDict`.
+    """An `id(...)` is a valid key only while its object is alive. Nodes, values and graphs can be keys themselves; for
+    other objects use an `IdentityDict`.
     """
     uses = Counter(
         path.relative_to(ROOT).as_posix() for path in FILES for node in nodes_of(path, ast.Call) if called(node) == "id"

@@ -1,4 +1,4 @@
-"""Plain words: docstrings, comments, messages and names use the field's terms. Each test lists all offenders as
+"""Plain words: docstrings, comments, messages and names use the terms of the field. Each test lists all offenders as
 file:line.
 """
 
@@ -10,8 +10,8 @@ from pathlib import Path
 
 from tests.sources import FILES, lines_of, place, refuse
 
-# Private English for "has sharding", "annotation", "is not a", "rejected alternative". `#shard.wish` and the JSON key
-# "rivals" are formats.
+# Words that this project once used for "has a sharding", "is not a", "rejected alternatives" and "annotation".
+# `#shard.wish` and the JSON key "rivals" are parts of formats and stay.
 DENIED = re.compile(r"\b(?:lies|is no|are no)\b|(?<!\")\brivals\b|(?<!shard\.)\bwish(?:es)?\b")
 
 

@@ -19,7 +19,7 @@ FOLDER = ROOT / ".github"
 WORKFLOWS = sorted((FOLDER / "workflows").glob("*.yml"))
 TARGETS = set(re.findall(r"^([a-z][\w-]*)(?: [\w-]+)*:(?!=)", (ROOT / "Makefile").read_text(), re.MULTILINE))
 PINNED = re.compile(r"uses: [\w-]+/[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+")
-# Permissions beyond reading the code, each with the only job that has it.
+# Permissions beyond reading the code, by the only job that has them.
 GRANTED = {("release.yml", "attach"): {"contents": "write"}, ("release.yml", "publish"): {"id-token": "write"}}
 
 
@@ -36,7 +36,7 @@ def jobs() -> Iterator[tuple[Path, str, dict[str, Any]]]:
 
 
 def commands() -> Iterator[tuple[str, list[str]]]:
-    """Yield the location of each command of a workflow, and its words."""
+    """Yield each command of a workflow as its location and its words."""
     for path, job_name, job in jobs():
         for step in job["steps"]:
             for line in step.get("run", "").splitlines():
@@ -50,7 +50,7 @@ def test_workflows_are_ci_nightly_and_release() -> None:
 
 def test_every_workflow_step_is_a_make_target() -> None:
     for location, words in commands():
-        if words[:3] != ["gh", "release", "create"]:  # only the forge can create a release
+        if words[:3] != ["gh", "release", "create"]:  # creating a release is the only step that the Makefile cannot do
             assert words[0] == "make" and words[1] in TARGETS, f"{location}: {words}"
             assert all("=" in word for word in words[2:]), f"{location}: {words}"
 
@@ -112,7 +112,7 @@ def test_hooks_run_programs_of_the_environment() -> None:
 
 
 def test_make_dry_run_succeeds_for_workflow_targets() -> None:
-    """A target whose recipe has a syntax error or needs a missing file fails here."""
+    """The dry run fails if a recipe has a syntax error or needs a missing file."""
     targets = sorted({words[1] for _, words in commands() if words[0] == "make"})
     shown = subprocess.run(
         ["make", "-n", "-o", ".venv/dev.stamp", "-o", ".venv/release.stamp", *targets],

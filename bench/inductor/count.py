@@ -62,7 +62,7 @@ def launches_of(text: str) -> Launches:
 
 
 def _kernels(tree: ast.Module) -> Iterator[str]:
-    """Yield each NAME of `NAME = async_compile.triton(...)`."""
+    """Yield the name of each kernel, the NAME of `NAME = async_compile.triton(...)`."""
     for line in tree.body:
         match line:
             case ast.Assign([ast.Name(name)], ast.Call(ast.Attribute(ast.Name("async_compile"), "triton"))):

@@ -148,7 +148,7 @@ def _noting(texts: list[str]) -> Callable[[Any], Any]:
 
 
 def _on_host(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Make Inductor constant-fold on the CPU instead of the device."""
+    """Return a replacement for `function`, in which Inductor constant-folds on the CPU and not on the device."""
     from torch import device
     from torch.utils._python_dispatch import TorchDispatchMode
     from torch.utils._pytree import tree_map_only

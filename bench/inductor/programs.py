@@ -32,7 +32,9 @@ def attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
 
 
 class GptBlock(nn.Module):
-    """The block of case `block_dp_tp`: layer norms, attention without biases, and an MLP with biases and tanh GELU."""
+    """The transformer block of case `block_dp_tp`: layer norms, attention without biases, and an MLP with biases and
+    tanh GELU.
+    """
 
     def __init__(self, width: int, heads: int, hidden: int, dtype: torch.dtype) -> None:
         super().__init__()
@@ -50,8 +52,8 @@ class GptBlock(nn.Module):
 
 
 class LlamaBlock(nn.Module):
-    """The block of cases `llama_*`: RMS norms, rotary embedding, grouped-query attention, SwiGLU. It computes in bf16
-    for all parameter dtypes.
+    """The transformer block of cases `llama_*`: RMS norms, rotary embedding, grouped-query attention, SwiGLU. It
+    computes in bf16, whatever the dtype of the parameters.
     """
 
     def __init__(self, width: int, heads: int, groups: int, hidden: int, dtype: torch.dtype) -> None:

@@ -1,1 +1,1 @@
-"""Models in the style of their authors, with shardings in the style of users. `catalog.py` lists the families."""
+"""Models written as their authors write them, with shardings as users write them. `catalog.py` lists the families."""

@@ -85,6 +85,6 @@ FAMILY_OF = {name: family for family, entry in FAMILIES.items() for name in entr
 
 
 def program(name: str, small: bool) -> Any:
-    """Return a program of an installed family."""
+    """Return the program called `name`. The packages of its family must be installed."""
     make: Mapping[str, Callable[[bool], Any]] = import_module(f"bench.models.{FAMILY_OF[name]}").PROGRAMS
     return make[name](small)

@@ -63,7 +63,7 @@ class Residual(nn.Module):
 
 
 class Attention(nn.Module):
-    """Self-attention among the positions of an image, then cross-attention to the prompt."""
+    """Self-attention among the pixels of an image, then cross-attention from the pixels to the prompt."""
 
     heads: int = 8
 

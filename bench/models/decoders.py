@@ -19,7 +19,7 @@ from bench.models.program import Program, by_name, by_size, tokens
 from bench.models.training import next_token, training
 
 MESH = {"dp": 2, "tp": 4}
-# Flax's GPT-2 stores its matrices transposed.
+# Flax's GPT-2 stores transposed matrices: their rows, not columns, are the outputs.
 GPT2 = by_name({"*.c_attn.kernel": P("tp"), "*.c_attn.bias": P("tp"), "*.c_fc.kernel": P("tp"), "*.c_fc.bias": P("tp"),
                 "*.c_proj.kernel": P(None, "tp")})  # fmt: skip
 _IN, _OUT = ("q_proj", "k_proj", "v_proj", "gate_proj", "up_proj", "lm_head"), ("o_proj", "down_proj")

@@ -17,7 +17,7 @@ from typing import Any
 from bench.models.catalog import FAMILIES, FAMILY_OF, program
 
 TARGET = "cuda:sm_90"
-MOST_SECONDS = 900  # chosen: CPU seconds for lowering and planning or compiling one program
+MOST_SECONDS = 900  # limit, chosen: CPU seconds for lowering a program and planning or compiling it
 
 
 def planned(entered: Any) -> dict[str, Any]:
@@ -68,7 +68,8 @@ def _peak_bytes() -> int:
 
 
 def main(tool: str, name: str, *options: str) -> None:
-    resource.setrlimit(resource.RLIMIT_CPU, (MOST_SECONDS, MOST_SECONDS + 1))  # SIGXCPU ends the process
+    # at the limit, the signal SIGXCPU ends the process
+    resource.setrlimit(resource.RLIMIT_CPU, (MOST_SECONDS, MOST_SECONDS + 1))
     try:
         if tool != "meshgen" and FAMILIES[FAMILY_OF[name]].framework != "jax":
             raise ValueError("for programs of JAX only")

@@ -17,7 +17,7 @@ from bench.models.training import OPTIMIZER, training
 
 
 def with_equinox(small: bool) -> Program:
-    """Return a training step with all parameters split over `fsdp`. The model is an argument."""
+    """Return a training step whose parameters are all split over `fsdp`. The model itself is an argument of the step."""
     width, rows = (32, 16) if small else (4096, 8192)
     model = eqx.filter_eval_shape(lambda: eqx.nn.MLP(width, width, 4 * width, 2, key=jax.random.key(0)))
     params, static = eqx.partition(model, lambda leaf: isinstance(leaf, jax.ShapeDtypeStruct))

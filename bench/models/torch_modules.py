@@ -179,7 +179,7 @@ class Heads(nn.Module):
 
 
 class Attention(nn.Module):
-    """Self-attention among the positions of an image, then cross-attention to the prompt."""
+    """Self-attention among the pixels of an image, then cross-attention from the pixels to the prompt."""
 
     def __init__(self, channels: int, width: int, heads: int = 8) -> None:
         super().__init__()
@@ -208,15 +208,15 @@ class UNet(nn.Module):
         self.middle = nn.ModuleList([Residual(last, last, time), Attention(last, width), Residual(last, last, time)])
         self.norm = nn.GroupNorm(8, first)
         self.downs, self.ups = nn.ModuleList(), nn.ModuleList()
-        width_now, kept = first, [first]
+        width_now, skip_channels = first, [first]
         for level, size in enumerate(channels):
             self.downs.append(nn.ModuleList(_level(size, time, width, level, [width_now, *[size] * (blocks - 1)])))
             self.downs.append(nn.Conv2d(size, size, 3, 2, 1) if size != last else nn.Identity())
-            kept += [size] * (blocks + (size != last))
+            skip_channels += [size] * (blocks + (size != last))
             width_now = size
         for level, size in reversed([*enumerate(channels)]):
-            given = [width_now + kept.pop(), *(size + kept.pop() for _ in range(blocks))]
-            self.ups.append(nn.ModuleList(_level(size, time, width, level, given)))
+            input_channels = [width_now + skip_channels.pop(), *(size + skip_channels.pop() for _ in range(blocks))]
+            self.ups.append(nn.ModuleList(_level(size, time, width, level, input_channels)))
             self.ups.append(nn.Conv2d(size, size, 3, padding=1) if level else nn.Identity())
             width_now = size
 

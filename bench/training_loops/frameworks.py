@@ -18,7 +18,8 @@ def linen(size: int) -> Loop:
     class Net(nn.Module):
         @nn.compact
         def __call__(self, x: Any) -> Any:
-            x = nn.Dense(4 * size, use_bias=False)(x)  # with a bias, Adam would amplify the noise of its zero gradient
+            # no bias: its gradient is zero up to rounding, and Adam would amplify the rounding errors
+            x = nn.Dense(4 * size, use_bias=False)(x)
             x = nn.BatchNorm(use_running_average=False, momentum=0.9)(x)
             x = nn.Dropout(0.1, deterministic=False)(nn.gelu(x))
             return nn.Dense(2)(x)

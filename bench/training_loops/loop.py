@@ -1,4 +1,4 @@
-"""A training loop: its state, the framework's own step, and the program to compile."""
+"""A training loop to benchmark: its state, its step in the framework, and the program that meshgen compiles."""
 
 from __future__ import annotations
 

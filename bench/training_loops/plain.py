@@ -94,7 +94,7 @@ def global_norm(tree: Any) -> Any:
 
 
 def accumulated(size: int) -> Loop:
-    """Return a loop that accumulates gradients by a scan over parts of the batch, and clips them by norm."""
+    """Return a loop that clips gradients by norm. A scan over parts of the batch accumulates the gradients."""
 
     def step(params: Any, velocity: Any, x: Any, y: Any) -> Any:
         def part(total: Any, rows: Any) -> Any:

@@ -33,7 +33,7 @@ PROGRAMS = [*MLPS, *BLOCKS, *ROWS, *MOVES]  # gpt_stack_8l_2x4 is missing here: 
 
 
 def small(name: str, form: str = "shardy") -> Path:
-    """Return the path of the program at small sizes, in Shardy's pretty form (`shardy`) or MLIR's `generic` form."""
+    """Return the path of a program at small sizes. `form` is `shardy` (pretty form) or `generic` (MLIR's generic form)."""
     return CASES / "small" / f"{name}.{form}.mlir"
 
 
@@ -52,12 +52,12 @@ def recipe(name: str) -> dict[str, Any]:
 
 
 def peers() -> dict[str, dict[str, Any]]:
-    """Return, per program, XLA's figures and the bytes of the cheapest known schedule."""
+    """Return for each program XLA's figures, and the bytes that the cheapest known schedule sends."""
     return json.loads((CASES / "peers.json").read_text())
 
 
 def arguments(name: str) -> Iterator[Array]:
-    """Yield the arguments at small size with which JAX computed the expected results."""
+    """Yield the arguments of a program at small sizes. JAX computed the expected results with them."""
     case = recipe(name)
     for index, spec in enumerate(case["small"]["args"]):
         random, shape = np.random.default_rng([case["seed"], index]), tuple(spec["shape"])

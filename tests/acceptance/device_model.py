@@ -1,6 +1,7 @@
-"""Reference collectives in NumPy, written from the dialect documents alone.
+"""Reference implementations of collectives in NumPy, written only from the dialect documents; nothing here uses
+meshgen.
 
-A distributed tensor is a dictionary from device coordinates to local arrays. Nothing here uses meshgen.
+A distributed tensor is a dictionary from device coordinates to local arrays.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ UNDEFINED = None
 
 
 def devices(shape: Sequence[int]) -> list[Device]:
-    """Return all devices of a grid, the last coordinate fastest."""
+    """Return the coordinates of all devices of a grid; the last coordinate changes fastest."""
     return list(itertools.product(*map(range, shape)))
 
 

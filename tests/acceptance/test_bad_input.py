@@ -49,7 +49,7 @@ UNUSED_OUTPUT = b"what was here before"
 
 @dataclass(frozen=True)
 class Fault:
-    """An invalid program: its diagnostic code, the reported lines, and words of the message."""
+    """An invalid program, with its diagnostic code, the lines that are reported, and words that the message contains."""
 
     text: str
     number: str
@@ -84,7 +84,7 @@ Run = Callable[..., Done]
 
 @pytest.fixture
 def meshgen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Return a function that runs the command in the test's folder."""
+    """Return a function that runs the command line in an empty folder of the test."""
 
     def run(*words: object) -> Done:
         monkeypatch.chdir(tmp_path)
@@ -111,7 +111,7 @@ def assert_refused(done: Done, fault: Fault, folder: Path) -> None:
     reported_lines = {int(line) for line in re.findall(r"program\.mlir:(\d+): error", done.err)}
     assert reported_lines == set(fault.lines), done.err
     assert all(word in done.err for word in fault.words), done.err
-    # The old output is unchanged, and no other file appears beside it.
+    # the old output is unchanged, and the folder has no other new file
     assert (folder / "out.mgx").read_bytes() == UNUSED_OUTPUT
     assert sorted(p.name for p in folder.iterdir()) == ["out.mgx", "program.mlir"]
 

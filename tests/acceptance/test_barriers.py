@@ -1,4 +1,4 @@
-"""Optimization barriers end to end: results of random programs, and memory and FLOPs of recomputation by
+"""Optimization barriers end to end: results of random programs, and the memory and FLOPs of programs that recompute by
 `jax.checkpoint`.
 """
 
@@ -96,7 +96,7 @@ def test_checkpoint_policy_decides_which_matmuls_are_recomputed(name: str, recom
     assert flops_of_dots(layer) == flops_of_dots(mlp) + recomputed_layers * matmul_flops
     assert math.isclose(
         executable.cost.flops, flops_of_dots(layer), rel_tol=0.02
-    )  # the rest is element-wise arithmetic
+    )  # the other FLOPs are element-wise arithmetic
 
 
 def test_checkpoint_memory_is_one_layer_plus_saved_values() -> None:
@@ -105,7 +105,8 @@ def test_checkpoint_memory_is_one_layer_plus_saved_values() -> None:
     weights, hidden, narrow = 2 * WIDE * NARROW * 4, ROWS * WIDE * 4, ROWS * NARROW * 4
     fixed = 2 * LAYERS * weights + (LAYERS + 1) * narrow  # weights and their gradients, and the inputs of all layers
     assert checkpointed.memory.peak_bytes + (LAYERS - 1) * hidden < plain.memory.peak_bytes
-    # Live in one layer: the matmul result, its sine, the gradient, its factor, and both gradients of narrow size.
+    # In one layer, these are alive at the peak: the matmul result, its sine, the gradient, the factor of the gradient,
+    # and two gradients of narrow size.
     assert checkpointed.memory.peak_bytes <= 1.05 * (fixed + 4 * hidden + 2 * narrow)
     assert dots.memory.peak_bytes <= 1.05 * (fixed + (LAYERS + 3) * hidden + 2 * narrow)
 

@@ -51,7 +51,7 @@ def test_pretty_and_generic_forms_import_alike(name: str) -> None:
 
 
 def run_case(name: str, device: str, folder: Path, capsys: pytest.CaptureFixture[str], target: str = "cpu") -> None:
-    """Compile the program, run the module, and compare with JAX's results on a CPU, which multiplies in full f32."""
+    """Compile the program and run the module. Compare with JAX's results on a CPU, whose matmuls are in full f32."""
     module, inputs = folder / f"{name}.mgx", folder / "inputs.npz"
     code, report = document(capsys, "compile", small(name), "--target", target, "--precision", "highest", "-o", module)
     assert code == 0, report["stderr"]

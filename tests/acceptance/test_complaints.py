@@ -149,7 +149,9 @@ def test_all_unsupported_ops_are_reported_at_once() -> None:
 
 
 def test_reports_and_schedule_count_the_same_collectives() -> None:
-    """The volume formula, the table, the tree and the schedule agree on collectives and bytes."""
+    """The volume formula, the table of collectives, the comms tree and the schedule have the same collectives and
+    bytes.
+    """
     executable = ran(lambda a, w: mg.softmax(a @ w), {"x": 2, "y": 2}, [(8, 4), (4, 6)], a=P("x"), w=P(None, "y"))
     volume = executable.volume
     assert volume is not None and volume.counts == executable.comms.counts

@@ -114,7 +114,7 @@ def test_dot_stores_its_result_once(executable: Executable) -> None:
     for kernel in kernels(executable):
         if "dot_general" in kernel.ops:
             assert kernel.text.count("tl.dot(") >= 1
-            # segments with equal result types share a store
+            # segments of a kernel with equal result types share one store
             assert 1 <= kernel.text.count("tl.store(") <= kernel.segments
             assert ".to(tl.bfloat16))" in kernel.text
 
@@ -133,7 +133,7 @@ def test_kernels_use_most_of_each_memory_sector(executable: Executable) -> None:
 
 
 def build(executable: Executable) -> None:
-    """Build all kernels for both architectures and require that no register spills."""
+    """Build all kernels for sm_80 and sm_90, and require that none spills registers."""
     requests = [request_of(name, s, executable.plan.kernels[name]) for name, s in executable.sources.items()]
     built = build_kernels(requests, ["sm_80", "sm_90"])
     assert set(built) == {(name, arch) for name in executable.sources for arch in ("sm_80", "sm_90")}

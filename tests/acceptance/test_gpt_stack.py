@@ -29,7 +29,7 @@ def planned(layers: int, sizes: tuple[int, int] = (2, 4)) -> Executable:
 @pytest.fixture(scope="module")
 def of_few() -> tuple[int, Executable]:
     """Return the number of function calls that planning a stack of `FEW` layers takes, and its plan."""
-    planned(FEW)  # fill the caches of shapes and shardings
+    planned(FEW)  # the first plan fills the caches of shapes and shardings
     return calls(lambda: planned(FEW))
 
 

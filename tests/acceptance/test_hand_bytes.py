@@ -1,4 +1,6 @@
-"""Programs in the style of JAX users send no more bytes than an engineer's schedule, with unchanged results."""
+"""Programs in the style of JAX users. Their plans send no more bytes than an engineer's schedule, and compute the same
+results.
+"""
 
 from __future__ import annotations
 

@@ -75,7 +75,9 @@ def test_block_traffic_is_near_the_minimum_of_its_kernels() -> None:
 
 @needs_cases
 def test_llama_block_traffic_is_near_the_minimum_of_its_kernels() -> None:
-    """4,096 tokens of 4,096 elements, 32 query heads of 128, 8 heads of keys and values, 14,336 hidden columns."""
+    """The program has 4,096 tokens of 4,096 elements, 32 query heads of 128 elements, 8 key and value heads, and 14,336
+    hidden columns.
+    """
     rows, keys, hidden = 4096 * 4096, 4096 * 1024, 4096 * 14336
     least = tensors(
         rows, rows,  # norm

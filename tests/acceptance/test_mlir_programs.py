@@ -47,7 +47,7 @@ def test_program_meets_its_header(path: Path, capsys: pytest.CaptureFixture[str]
         fault = next((line for line in captured.err.splitlines() if code in line and words in line), None)
         assert fault is not None, captured.err
         assert re.match(rf"{re.escape(str(path))}:\d+: error {code}: ", fault)
-        assert "^" in captured.err.partition(fault)[2]  # the source line follows, with a caret
+        assert "^" in captured.err.partition(fault)[2]  # after the message, the source line is quoted with a caret
         return
     assert exit_code == 0, captured.err
     document = json.loads(captured.out)

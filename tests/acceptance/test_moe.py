@@ -1,4 +1,6 @@
-"""Expert parallelism with fewer experts than devices (sub-axes, in Python and in Shardy), and with more."""
+"""Expert parallelism with fewer experts than devices (the mesh axis is split into sub-axes, in Python and in Shardy)
+and with more experts than devices.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,7 @@ def test_fewer_experts_than_devices_match_hand_schedule() -> None:
     expert and gathered over the sub-axis of the experts.
     """
     executable = planned(2, tokens=8192, width=1024, hidden=4096, slots=4096)
-    nbytes = 2 * 4096 * 1024 * 4  # all slots of both experts
+    nbytes = 2 * 4096 * 1024 * 4  # bytes of all slots of both experts
     rows = [(c.kind, c.axes, c.ring_bytes) for c in executable.comms]
     to_experts = [("reduce_scatter", ("x:(1)2",), nbytes // 2), ("all_reduce", ("x:(2)4",), nbytes // 2 * 3 // 2)]
     from_experts = [("all_reduce", ("x:(2)4",), nbytes // 2 * 3 // 2), ("all_gather", ("x:(1)2",), nbytes // 2)]

@@ -1,6 +1,6 @@
-"""The RFC's weight-stationary MLPs: the communication of each variant, and golden text of every stage.
+"""The weight-stationary MLPs of the RFC: the collectives of each variant, and the expected text of every stage.
 
-Rewrite the golden texts with `MESHGEN_REWRITE_GOLDEN=1 pytest tests/acceptance/test_rfc.py`, and read the diff.
+Rewrite the expected texts with `MESHGEN_REWRITE_GOLDEN=1 pytest tests/acceptance/test_rfc.py`, and read the diff.
 """
 
 from __future__ import annotations
@@ -128,8 +128,8 @@ def test_pipeline_resumes_from_the_text_of_each_stage(stage: str, texts: dict[st
 
 
 def test_stage_texts_follow_the_design(texts: dict[str, str]) -> None:
-    """Expect global types with shardings after materialize, local types after partition, and one call per kernel after
-    fuse.
+    """After materialize, types are global and have shardings; after partition, types are local; after fuse, there is
+    one call per kernel.
     """
     assert "shard.shard %" in texts["propagate"] and "shard.all_gather" not in texts["propagate"]
     for stage in ("materialize", "optimize"):

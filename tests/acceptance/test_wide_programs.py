@@ -43,7 +43,7 @@ def test_planning_work_of_wide_program_is_linear(program: Callable[[int], str]) 
     def planned(count: int) -> int:
         return steps(lambda: api.lower(program(count), {"a": 2}, stage="partition"))
 
-    planned(FEW)  # warm up imports and caches
+    planned(FEW)  # the first plan imports modules and fills caches
     few, many = planned(FEW), planned(MANY)
     assert many < 1.4 * MANY / FEW * few
 

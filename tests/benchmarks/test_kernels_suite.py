@@ -1,4 +1,4 @@
-"""The kernels suite: static records without a GPU, and measurements on an emulated GPU with made-up times."""
+"""The kernels suite. Without a GPU it reports static records; on an emulated GPU it reports made-up times."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Library:
 
 
 class Tensor(np.ndarray):
-    """An array with the methods of PyTorch tensors that the suite calls."""
+    """A NumPy array with those methods of PyTorch tensors that the suite calls."""
 
     def double(self) -> Tensor:
         return self.astype(np.float64)
@@ -74,7 +74,7 @@ class Tensor(np.ndarray):
 
 
 class Event:
-    """Stand-in for a CUDA event: half a millisecond passes between any two events."""
+    """Stand-in for a CUDA event. The time between any two events is half a millisecond."""
 
     def __init__(self, enable_timing: bool) -> None:
         assert enable_timing

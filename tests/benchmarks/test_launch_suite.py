@@ -1,4 +1,4 @@
-"""Host time per step on a driver that does nothing: `meshgen bench launch`."""
+"""`meshgen bench launch`: the host time per step, on a driver whose functions do nothing."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ import pytest
 from meshgen.benchmarks import quality
 from meshgen.cli import main
 
-# A row-parallel GEMM whose result both partitioners must all-reduce.
+# A GEMM that is split along its contracted dim. Both partitioners must all-reduce the result.
 PROGRAM = """module {
   sdy.mesh @mesh = <["x"=4]>
   func.func @main(%x: tensor<8x16xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}]>}, %w: tensor<16x32xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}) -> (tensor<8x32xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {}]>}) {

@@ -1,8 +1,9 @@
-"""Keys of each command's `--json` document, which `json_keys.txt` records.
+"""The keys of each command's `--json` document. `json_keys.txt` lists the keys that meshgen promises to keep.
 
-    python -m tests.commands.json_keys        rewrites the file, after a key was added
+    python -m tests.commands.json_keys     rewrites the file, after a key was added
 
-Keys are paths: `a.b` is in an object, `a[].b` in the objects of a list. `a.*` stands for names from the program.
+Keys are paths: `a.b` is key `b` of object `a`, and `a[].b` is key `b` of each object in list `a`. `a.*` stands for
+names from the program.
 """
 
 from __future__ import annotations
@@ -27,10 +28,10 @@ func.func @main(%x: tensor<8x16xf32>, %w: tensor<16x4xf32>) -> tensor<8x4xf32> {
   return %1 : tensor<8x4xf32>
 }
 """
-# Objects whose keys are names from the program, its target or the machine.
+# Objects whose keys are names from the program, its target or the machine, so that the keys are not listed.
 TABLES = {"mesh", "counts", "constants", "specs", "by_kind", "sizes", "multiplied_as", "toolchain", "settings", "members",
           "formula.devices", "instructions", "metadata", "binaries", "before", "after", "compared", "environment"}  # fmt: skip
-PRIVATE = {"planned"}  # objects that only meshgen reads
+PRIVATE = {"planned"}  # objects that only meshgen itself reads, so that their keys may change
 SPEC = ("--spec", "x=_,x")
 COMMANDS = (
     ("compile", "m.mlir", *SPEC, "--target", "cuda:sm_80", "-o", "m.mgx"),
@@ -50,12 +51,14 @@ COMMANDS = (
     ("bench", "collectives", "--engine", "simulated", "-b", "1K", "-e", "1K"),
     ("completion", "bash"),
     ("doctor",),
-    ("check", "missing.mlir"),  # the document of a refused program
+    ("check", "missing.mlir"),  # this command's document describes a refused program
 )
 
 
 def documents() -> Iterator[tuple[str, Any]]:
-    """Yield the name of each command with its document, from an empty folder with a program and a key."""
+    """Yield the name and the `--json` document of each command. The current directory is empty at first; commands find
+    a program and a signing key in it.
+    """
     Path("m.mlir").write_text(PROGRAM)
     _write_keys()
     for words in COMMANDS:
@@ -95,7 +98,7 @@ def keys(value: Any, path: str = "") -> Iterator[str]:
 
 
 def lines() -> list[str]:
-    """Run every command and return one line per command and key."""
+    """Run every command. Return a line with the command and the key for each key of its document."""
     return sorted({f"{command} {key}" for command, document in documents() for key in keys(document)})
 
 

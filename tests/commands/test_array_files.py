@@ -1,4 +1,4 @@
-"""Array files that `run` reads, writes and compares with."""
+"""Array files for `run`: its inputs, its results, and the expected values that it compares with."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs and modules that cannot fit into memory are refused before they run."""
+"""Programs and modules whose arrays do not fit into memory are refused before they run."""
 
 from __future__ import annotations
 
@@ -154,6 +154,6 @@ def test_free_memory_is_the_minimum_of_machine_and_container(tmp_path: Path) -> 
     (group / "memory.max").write_text("1000\n")
     assert free_bytes(tmp_path) == 400
     (group / "memory.stat").write_text("anon 100\ninactive_file 150\n")
-    assert free_bytes(tmp_path) == 550  # the kernel can drop cached file pages
+    assert free_bytes(tmp_path) == 550  # includes cached file pages, which the kernel can drop
     (group / "memory.current").write_text("1600\n")
     assert free_bytes(tmp_path) == 0

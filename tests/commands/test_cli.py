@@ -1,4 +1,4 @@
-"""The command line on a small program: what each command prints, writes and returns."""
+"""The command line on a small program: the output, files and exit code of each command."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def document(capsys: pytest.CaptureFixture[str], *words: object) -> dict[str, Any]:
-    """Return the only output of a command with `--json`: its document."""
+    """Run a command with `--json`. Require that its only output is a JSON document, and return it."""
     capsys.readouterr()
     assert main([*map(str, words), "--json"]) == 0
     return json.loads(capsys.readouterr().out)
@@ -41,7 +41,7 @@ def test_explain_json_has_the_figures_of_the_plan(folder: Path, capsys: pytest.C
     assert report["mesh"] == {"x": 2, "y": 2}
     assert report["counts"] == {"all_reduce": 1}
     (row,) = report["collectives"]
-    local = 4 * 12 * 4  # rows of one x shard, all columns, f32
+    local = 4 * 12 * 4  # bytes of an all-columns f32 tensor with the rows of one shard of x
     expected = {
         "kind": "all_reduce",
         "axes": ["y"],
@@ -55,7 +55,7 @@ def test_explain_json_has_the_figures_of_the_plan(folder: Path, capsys: pytest.C
     assert {key: row[key] for key in expected} == expected
     assert "%w2" in row["why"] and "mlp.mlir:3" in row["why"]
     assert (report["ring_bytes"], report["kernels"], report["distinct_kernels"]) == (local, 2, 2)
-    # x, w1 -> t and t, w2 -> y, each buffer once per kernel
+    # the kernels x, w1 -> t and t, w2 -> y read and write each of their buffers once
     assert report["device_bytes"] == 4 * (4 * 12 + 12 * 8 + 4 * 8 + 4 * 8 + 8 * 12 + 4 * 12)
     assert report["flops_per_device"] >= 2 * (4 * 12 * 8 + 4 * 8 * 12)
     assert report["peak_memory_bytes"] >= 4 * (4 * 12 + 12 * 8 + 8 * 12 + 4 * 12)
@@ -126,8 +126,8 @@ def test_compile_prints_reasons_kernels_and_stage_times(folder: Path, capsys: py
 
 
 def test_all_ops_without_kernel_are_reported_at_once(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """An unsupported op is reported once, with types, launches per step and all source locations."""
-    lines, sizes = list[str](), [2053] * 7 + [2063]  # no FFT kernel supports these lengths: prime and long
+    """Each op without a kernel has one diagnostic with its types, its launches per step, and all its source locations."""
+    lines, sizes = list[str](), [2053] * 7 + [2063]  # lengths for which no FFT kernel exists: long primes
     for n, size in enumerate(sizes):
         real, half = f"tensor<6x{size}xf32>", f"tensor<6x{size // 2 + 1}x{{}}>"
         attributes = f"type = RFFT, length = [{size}] : ({real}) -> {half.format('complex<f32>')}"
@@ -142,7 +142,7 @@ def test_all_ops_without_kernel_are_reported_at_once(folder: Path, capsys: pytes
         main(["compile", str(program), "--mesh", "x=3", "-o", str(folder / "many.mgx"), "--target", "cuda:sm_90"]) == 1
     )
     errors = capsys.readouterr().err
-    # the fft, the real, and a node between them
+    # the fft, the real, and a node between them have no kernel
     assert errors.count("error MG0301") == 3 and "many.mlir:2: error" in errors
     assert "'fft' of f32[6,2053]; f32[6,2063]: 2 times a step, in 2 kernels" in errors
     assert "also here" in errors and "many.mlir:16)" in errors
@@ -174,11 +174,13 @@ def test_run_compares_with_arrays_and_programs(folder: Path, capsys: pytest.Capt
     want = (
         np.tanh(x.sum(1, keepdims=True) * np.ones((1, 16), np.float32)).sum(1, keepdims=True) * 0.5 * np.ones((1, 12))
     )
-    np.testing.assert_allclose(y, want, rtol=0, atol=1e-5)  # 16 terms of about 0.5, sums of 12
+    np.testing.assert_allclose(y, want, rtol=0, atol=1e-5)  # tolerance for sums of 12 and of 16 terms of about 0.5
     assert main(["run", module, *inputs, "--expect", results]) == 0
     assert main(["run", module, "--expect", str(folder / "mlp.mlir")]) == 0
-    assert main(["run", module, "--expect", results]) == 3  # the inputs are random here
-    assert main(["run", module, *inputs, "--expect", results, "--tolerance", "0"]) == 0  # the same, bit for bit
+    # random inputs, so the results differ from the expected ones
+    assert main(["run", module, "--expect", results]) == 3
+    # the same inputs, so the results are bitwise equal
+    assert main(["run", module, *inputs, "--expect", results, "--tolerance", "0"]) == 0
     capsys.readouterr()
 
 
@@ -202,7 +204,7 @@ def test_opt_resumes_at_every_stage(folder: Path, capsys: pytest.CaptureFixture[
 
 
 def without_locations(text: str) -> str:
-    """Mask the file that a reason names, because each stage reads another file."""
+    """Mask the file in provenance: it differs between stages, because each stage reads the text of the stage before."""
     return re.sub(r"\S+\.mlir:\d+", "PLACE", text)
 
 
@@ -297,7 +299,7 @@ def test_program_is_read_from_stdin(folder: Path) -> None:
     assert "stablehlo.tanh" in outcome.stdout and outcome.stderr == ""
 
 
-def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+def test_version_option_prints_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--version"]) == 0
     assert capsys.readouterr().out.startswith("meshgen ")
 

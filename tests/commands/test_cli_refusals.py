@@ -1,4 +1,6 @@
-"""Invalid input: each kind has its own message and exit code, all faults are reported at once, and none is a traceback."""
+"""Refusal of invalid input. Each kind of fault has its own message and exit code, all faults of a program are reported
+at once, and no command prints a traceback.
+"""
 
 from __future__ import annotations
 
@@ -233,14 +235,14 @@ def test_beginners_mistake_has_a_help_line(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("p.mlir").write_text(mlp())
-    Path("mistaken.py").write_text("def f(x):\n    return x\n")  # a module name that no other test imports
+    Path("mistaken.py").write_text("def f(x):\n    return x\n")  # other tests must not import a module with this name
     words, message = MISTAKES[name]
     assert cli.main(words) in (1, 2)
     errors = capsys.readouterr().err
     assert re.search(message, errors) and "help: " in errors, errors
 
 
-LONG = "9" * 5000  # more digits than Python converts to an int
+LONG = "9" * 5000  # Python refuses to convert so many digits to an int
 ODD: list[list[str]] = [
     ["explain", "GOOD", "²"], ["explain", "GOOD", LONG], ["explain", "GOOD", "--strict-at", "²"], ["explain", "GOOD", "--strict-at", LONG],
     ["explain", "GOOD", "--what-if", f"{LONG}=x"], ["explain", "GOOD", "--collective", LONG], ["check", "GOOD", "--mesh", f"x={LONG}"],

@@ -1,4 +1,6 @@
-"""Diagnostics for editors and CI, modules as programs, exit codes of `diff`, and suggestions for misspelled names."""
+"""Diagnostics as JSON and SARIF for editors and CI, modules as input of `explain`, exit codes of `diff`, and
+suggestions for misspelled names.
+"""
 
 from __future__ import annotations
 

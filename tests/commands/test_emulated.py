@@ -1,4 +1,4 @@
-"""`meshgen run --device emulate`: the shipped PTX, without a GPU."""
+"""`meshgen run --device emulate`: interpret the PTX of a module's kernels, without a GPU."""
 
 from __future__ import annotations
 
@@ -70,7 +70,9 @@ def test_module_runs_as_emulated_ptx(folder: Path, arch: str, capsys: pytest.Cap
 def test_tolerance_follows_the_modules_precision(
     precision: str, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The tolerance depends on the module's precision. With full f32 it is close to the CPU's."""
+    """The tolerance depends on the precision of the module's GEMMs. With full f32 it is close to the tolerance of a
+    CPU.
+    """
     module, allowed = folder / f"{precision}.mgx", dict[str, float]()
     multiplied = {"default": "tf32", "high": "tf32x3", "highest": "f32"}[precision]
     words = ("--precision", precision, "--target", "cuda:sm_90", "-o", module)
@@ -83,7 +85,7 @@ def test_tolerance_follows_the_modules_precision(
         code, report, _ = document(capsys, "run", module, "--kernels", *device_words)
         assert code == 0 and all(row["ok"] for row in report["kernel_checks"])
     assert (allowed["emulate"] > 20 * allowed["reference"]) == (precision == "default")
-    # Each tolerance belongs to the element with the largest error, which can differ between devices.
+    # Each tolerance is that of the element with the largest error, and devices may differ in which element this is.
     assert (allowed["emulate"] < 1.5 * allowed["reference"]) == (precision == "highest")
 
 
@@ -103,7 +105,9 @@ def test_uncompiled_architecture_is_refused(folder: Path, tmp_path: Path, capsys
 
 
 def forged(folder: Path, monkeypatch: pytest.MonkeyPatch, before: str, after: str) -> Any:
-    """Return the module with `before` replaced by `after` in its PTX, as if the compiler had miscompiled it."""
+    """Return the module with the text `before` in its PTX replaced by `after`, as if the compiler had miscompiled the
+    kernel.
+    """
     module = load(folder / "mlp.mgx")
     original = type(module).ptx
 

@@ -1,4 +1,4 @@
-"""`run --device emulate`: modules on emulated GPUs, from the command line."""
+"""`meshgen run --device emulate`: execute entire modules on emulated GPUs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def module(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_emulated_module_matches_its_program(
     options: list[str], module: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The module has no sm_90 cubin: the emulated driver compiles the PTX for sm_80."""
+    """The module has no sm_90 cubin, so the emulated driver compiles the sm_80 PTX."""
     program = str(module.with_suffix(".mlir"))
     code = main(["run", str(module), "--device", "emulate", *options, "--expect", program, "--json"])
     record = json.loads(capsys.readouterr().out)

@@ -1,4 +1,4 @@
-"""Endless inputs, and inputs that claim excessive sizes, are refused before they fill the memory."""
+"""Inputs that never end or claim excessive sizes: commands refuse them before they fill the memory."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_program_with_other_line_ends_and_bom_is_read(ends: str, tmp_path: Path)
 
 
 def header(shape: str, descr: str = "<f4") -> bytes:
-    """Return the start of a `.npy` file with the claimed shape."""
+    """Return the header of a `.npy` file that claims to have this shape and dtype."""
     text = f"{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}".encode()
     return b"\x93NUMPY\x01\x00" + (len(text) + 1).to_bytes(2, "little") + text + b"\n"
 

@@ -11,7 +11,7 @@ from tests.commands.json_keys import COMMANDS, FILE, HEAD, lines
 
 
 def test_json_keys_match_the_promised_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Deprecate a key before you remove it (docs/compatibility.md). Add a new key to the file."""
+    """Before you remove a key, deprecate it (docs/compatibility.md). After you add a key, add it to `json_keys.txt`."""
     monkeypatch.chdir(tmp_path)
     promised, present = set(FILE.read_text().removeprefix(HEAD).splitlines()), set(lines())
     assert sorted(promised - present) == [], "keys vanished"

@@ -1,4 +1,6 @@
-"""`run --kernels`: every kernel runs alone, on random operands of every dtype and rank."""
+"""`run --kernels` runs each kernel of a module alone, on random operands. The operands here have every dtype and
+several ranks.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ DTYPES_OF_KERNELS = tuple(TRITON_TYPES)
 
 
 def scalars_appended() -> str:
-    """Return a program with `concatenate(x, [s])` for every dtype: each kernel has one operand without dims."""
+    """Return a program with `concatenate(x, [s])` for every dtype. The operand `s` of each kernel has no dims."""
     inputs = ", ".join(f"%x{n}: tensor<5x{d}>, %s{n}: tensor<{d}>" for n, d in enumerate(DTYPES_OF_KERNELS))
     types = [f"tensor<6x{d}>" for d in DTYPES_OF_KERNELS]
     lines = [

@@ -1,4 +1,4 @@
-"""Facts about a kernel that `inspect` shows and `compile --dump` writes."""
+"""Resources, instructions and PTX of a kernel, which `inspect` shows and `compile --dump` writes."""
 
 from __future__ import annotations
 

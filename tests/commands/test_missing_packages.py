@@ -1,4 +1,4 @@
-"""Missing packages: commands do without them, or name the missing package and how to install it."""
+"""Commands without optional packages: they work, or name the missing package and the command that installs it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands on untrusted modules: their output cannot control a terminal, and they terminate."""
+"""Commands on untrusted modules: a module cannot send control characters to the terminal, and every command terminates."""
 
 from __future__ import annotations
 
@@ -78,7 +78,9 @@ def test_time_limit_ends_an_endless_loop(tmp_path: Path, capsys: pytest.CaptureF
 
 
 def test_time_limit_raises_again_if_its_exception_is_dropped() -> None:
-    """Python drops an exception that a signal raises during a weak reference's callback, so the limit raises it again."""
+    """Python drops an exception that a signal handler raises during a weak reference's callback. So the time limit
+    raises its exception repeatedly.
+    """
     with pytest.raises(RuntimeFailure, match="the step takes more than"), time_limit(0.01):
         with suppress(RuntimeFailure):
             time.sleep(60)
@@ -91,4 +93,4 @@ def test_inspect_and_diff_need_no_rank(command: str, tmp_path: Path, monkeypatch
     path = str(tmp_path / "m.mgx")
     monkeypatch.setenv("WORLD_SIZE", "2")
     assert main([command, path, *([path] if command == "diff" else [])]) == 0
-    assert main(["run", path]) == 2  # MG0611: a process that runs the module must know its rank
+    assert main(["run", path]) == 2  # MG0611: a process that runs this module must know its rank

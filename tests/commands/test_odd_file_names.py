@@ -1,4 +1,4 @@
-"""File names that are not UTF-8: every command reads and writes such files, and shows the names with escapes."""
+"""File names that are not valid UTF-8: every command reads and writes such files, and escapes the names in its output."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def run_json(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> tuple[Any, str]:
-    """Run a command with `--json`. Return its document and stderr."""
+    """Run a command with `--json`. Return its document and the text on stderr."""
     assert main([*words, "--json"]) == code
     out, err = capsys.readouterr()
     return json.loads(out), err
@@ -107,10 +107,10 @@ def test_open_sizes_of_several_meshes_are_set_by_name(folder: Path, capsys: pyte
     assert document["open"] == {"axes": ["a:x", "b:x"], "inputs": {"v": "f32[?]"}}
     sizes = [specialization["specialised"] for specialization in document["specialisations"]]
     assert [(s["mesh"]["a:x"], s["mesh"]["b:x"], s["args"]["v"]) for s in sizes] == [(2, 4, [6]), (2, 4, [7]), (3, 4, [6]), (3, 4, [7])]  # fmt: skip
-    for b, made in ((4, AHEAD), (1, AT_LOAD)):
+    for b, compiled_when in ((4, AHEAD), (1, AT_LOAD)):
         words = ("run", "p.mgx", "--mesh", "a:x=3", "--mesh", f"b:x={b}", "--shape", "v=7", "--expect", "p.mlir")
         ran, _ = run_json(capsys, *words)
-        assert ran["ranks"] == 3 + b and ran["specialised"]["made"] == made and ran["compared"][0]["ok"]
+        assert ran["ranks"] == 3 + b and ran["specialised"]["made"] == compiled_when and ran["compared"][0]["ok"]
 
 
 def test_unused_open_sizes_are_not_specialized(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

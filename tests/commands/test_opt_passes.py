@@ -1,4 +1,4 @@
-"""Passes on the command line: listed, run alone, skipped, printed and timed."""
+"""Passes on the command line: list them, run one alone, skip some, print the program after each, and time them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Option values that are repeated, malformed or lack another option: each has its message."""
+"""Option values that are repeated, malformed, or require another option: each fault has its message."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ REFUSALS: list[tuple[str, list[str], int, str, str]] = [
     ("measured weights of no size", ["bench", "module", "--megabytes", "-5"], 2, "MG0001", "--megabytes: expected a p"),
     ("no ranks", ["bench", "collectives", "-g", "0"], 2, "MG0001", "--ngpus: expected a positive"),
     ("no jobs", ["bench", "kernels", "--jobs", "0"], 2, "MG0001", "--jobs: expected a positive"),
-    # Unwritable outputs are reported first, before slow work. Here a GPU or the program is missing too.
+    # An unwritable output is reported before slow work starts, so before a missing GPU or program.
     ("records in no folder", ["bench", "collectives", "--output", "none/b.json"], 2, "MG0003", "none/b.json"),
     ("profile in no folder", ["bench", "collectives", "--save-profile", "none/b.json"], 2, "MG0003", "none/b.json"),
     ("annotations in no folder", ["search", "gone.mlir", "-o", "none/s.mlir"], 2, "MG0003", "none/s.mlir"),

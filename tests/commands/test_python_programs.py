@@ -1,4 +1,6 @@
-"""Errors in a Python program or in a program on stdin are reported at their line, not as internal errors."""
+"""Errors in a Python program, or in a program on stdin, are reported at their source line. They are not internal errors
+of meshgen.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,8 @@ FAULTS = {
     "ends:interrupt": (8, "MG0105", "KeyboardInterrupt"),
     "ends:generator": (10, "MG0105", "GeneratorExit"),
     "ends:own": (12, "MG0105", "Own: so"),
-    "ends:odd": (18, "MG0105", "RuntimeError: odd"),  # raised when the result is read, not while the function runs
+    # this exception is raised when the result is read, not while the function runs
+    "ends:odd": (18, "MG0105", "RuntimeError: odd"),
     "model:unknown": (3, "MG0105", "NameError: name 'nothing'"),
     "model:library": (5, "MG0105", "JSONDecodeError"),
     "model:endless": (7, "MG0105", "RecursionError"),
@@ -73,7 +76,8 @@ def test_keyboard_interrupt_exits_with_code_130(tmp_path: Path, monkeypatch: pyt
     (tmp_path / "ends.py").write_text(FILES["ends.py"])
     monkeypatch.delitem(sys.modules, "ends", raising=False)
     monkeypatch.chdir(tmp_path)
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore SIGINT
+    # a background job of a shell ignores SIGINT, so set the default handler
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         code = cli.main(["check", "ends:pressed", "--mesh", "x=2", "--arg", "f32[4]"])
     finally:

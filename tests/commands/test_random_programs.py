@@ -1,4 +1,4 @@
-"""Random programs of every op with every kind of sharding, end to end: sharding must not change results (law 1)."""
+"""Random programs of every op with every kind of sharding. Law 1: sharding does not change the results of a program."""
 
 from __future__ import annotations
 
@@ -26,12 +26,15 @@ from meshgen.testing.random_graphs import random_arguments, random_open_program,
 from meshgen.testing.random_programs import check_random, closings, find_fault, is_open, options_of, program_of
 from tests.trials import trials
 
-GROUP = 50  # random programs per test, so that a failure names few seeds; `meshgen check --random N` generates more
+# random programs per test, so that the name of a failed test tells the seed to within 50; `meshgen check --random N`
+# generates more
+GROUP = 50
 COVERED = 1000
-# created or removed by passes; random requirements contradict Shardy's groups (test_shardy_propagation.py)
+# Ops that passes create or remove, and ops whose random requirements would contradict Shardy's groups
+# (test_shardy_propagation.py).
 NOT_GENERATED = {
     "sharding_group", "propagation_barrier",
-    "axis_size",  # only for meshes with open sizes, removed with them (test_shard_queries.py)
+    "axis_size",  # exists only if meshes have open sizes, and is removed with them (test_shard_queries.py)
     "view", "subview", "join", "kernel", "scan", "recurrence", "mask_padding", "fetch_rows", "permute", "retile", "update_halo", "transfer_send", "transfer_recv",
     "windows", "update_in_place",
     "attention", "attention_gradient_queries", "attention_gradient_keys",
@@ -103,7 +106,9 @@ def test_random_programs_cover_all_ops_and_shardings() -> None:
 
 @pytest.mark.parametrize("group", trials(1))
 def test_open_program_runs_for_all_sizes_from_one_module(group: int, tmp_path: Path) -> None:
-    """The first sizes are compiled ahead of time, the others at load. The program is read back from its text."""
+    """The program is printed and parsed first. Its first sizes are compiled ahead of time, the other sizes when the
+    module is loaded.
+    """
     with_several_sizes = 0
     for seed in range(group * 5, group * 5 + 5):
         program = random_open_program(seed)
@@ -125,16 +130,18 @@ def test_open_program_runs_for_all_sizes_from_one_module(group: int, tmp_path: P
         for module in modules:
             args = random_arguments(module)
             expected, bounds = meaning(module.graph, args, module.mesh)
-            for value, *each in zip(
+            for value, *arrays in zip(
                 module.graph.outputs, expected, loaded.on(module.mesh).run(args), bounds, strict=True
             ):
-                assert compare(value.type, *each).ok, f"seed {seed} on {module.mesh}"
-    assert with_several_sizes > 1 or group > 1  # the first two groups are known to contain some
+                assert compare(value.type, *arrays).ok, f"seed {seed} on {module.mesh}"
+    assert with_several_sizes > 1 or group > 1  # later groups may have no module with several sizes
 
 
 @pytest.mark.parametrize("seed", [305806, 314752])
-def test_closings_exclude_invalid_sizes(seed: int) -> None:
-    """The seeds have sizes that are rounded up, a single row, and a constant with a computed shape."""
+def test_closings_of_open_program_exclude_invalid_sizes(seed: int) -> None:
+    """A closing is the program with one choice of sizes. These seeds have sizes that are rounded up, a single row, and
+    a constant whose shape is computed.
+    """
     modules = closings(seed, options_of(seed))
     assert 1 <= len(modules) <= len(random_open_program(seed).trials)
 
@@ -159,7 +166,9 @@ def test_text_of_programs_on_two_meshes_round_trips(group: int) -> None:
 
 
 def test_failure_on_two_meshes_is_reduced_to_failing_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Decompositions are excluded: their operand is symmetric, so it cannot be replaced with a random argument."""
+    """Programs with matrix decompositions are skipped: the operand of a decomposition is symmetric, so the reduction
+    cannot replace it with a random argument.
+    """
     monkeypatch.setitem(PARTITIONERS, "transfer_recv", _zeros)
     programs = ((seed, program_of(seed)) for seed in range(300))
     seed = next(s for s, p in programs if p.meshes and not _decomposes(p) and _has_wrong_results(s))
@@ -181,20 +190,21 @@ def _decomposes(program: Module) -> bool:
 
 
 def _zeros(site: Site) -> list[Value]:
-    """Partition transfer_recv wrongly: return zeros instead of the received values."""
+    """Return zeros instead of the received values: a wrong partitioner of transfer_recv."""
     value, token = site.clone()
     return [site.builder.emit("subtract", [value, value], value.type), token]
 
 
 def _keep_partial(site: Site) -> list[Value]:
-    """Partition all_reduce wrongly: leave a partial sum."""
+    """Return the partial sum unchanged: a wrong partitioner of all_reduce."""
     return site.operands
 
 
 def test_failure_is_reduced_and_written_as_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
                                                  capsys: pytest.CaptureFixture[str]) -> None:  # fmt: skip
     monkeypatch.setitem(PARTITIONERS, "all_reduce", _keep_partial)
-    seed = next(filter(_has_wrong_results, range(14, 200)))  # earlier seeds have differing replicas, or no such sum
+    # with earlier seeds the program has no all_reduce, or differing replicas hide the fault
+    seed = next(filter(_has_wrong_results, range(14, 200)))
     assert main(["check", "--random", "1", "--seed", str(seed), "--keep", str(tmp_path)]) == 3
     shown, path = capsys.readouterr().out, tmp_path / f"random_{seed}.mlir"
     assert f"seed {seed}: wrong results: error MG0605" in shown and str(path) in shown

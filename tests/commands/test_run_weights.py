@@ -1,4 +1,6 @@
-"""`meshgen run --weights` and `session(weights=...)` read parameters from files, and list missing and extra tensors."""
+"""Parameters from files, by `meshgen run --weights` and `session(weights=...)`. Missing parameters and extra tensors
+are listed.
+"""
 
 from __future__ import annotations
 

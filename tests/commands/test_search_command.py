@@ -1,4 +1,6 @@
-"""`meshgen search`: its text, its JSON document, and an annotated program that plans as reported."""
+"""`meshgen search`: its text, its JSON document, and the annotated program that it writes, whose plan has the reported
+cost.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The stage times that `compile` reports add up to the time of the command, with start, saving and reporting."""
+"""The times of `compile` by stage. Together with startup, saving and reporting, they add up to the time of the command."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from meshgen.pipeline import Timing
 
 PROGRAM = Path(__file__).parents[2] / "examples" / "transformer_block.mlir"
-ATTEMPTS = 3  # chosen: on a busy machine a short measurement can be slow
+ATTEMPTS = 3  # chosen: on a busy machine, one of several short measurements may be slow
 COMMAND = """
 import json, sys, time
 began = time.perf_counter()
@@ -23,14 +23,14 @@ print(time.perf_counter() - began, file=sys.stderr)
 
 
 def measured(module: Path) -> tuple[dict[str, float], float]:
-    """Return the seconds of each stage of a command, and the command's total by its own clock."""
+    """Return the seconds of each stage of a compilation, and the total seconds that the command itself reports."""
     words = [sys.executable, "-c", COMMAND, str(PROGRAM), str(module)]
     ran = subprocess.run(words, capture_output=True, text=True, check=True)
     return json.loads(ran.stdout)["seconds"], float(ran.stderr.splitlines()[-1])
 
 
 def test_stage_times_add_up_to_the_command_time(tmp_path: Path) -> None:
-    """The sum is within 5 % of the command's own clock."""
+    """The sum of all times is within 5 % of the total that the command reports."""
     measurements = [measured(tmp_path / "m.mgx")]
     while len(measurements) < ATTEMPTS and sum(measurements[-1][0].values()) < 0.95 * measurements[-1][1]:
         measurements.append(measured(tmp_path / "m.mgx"))

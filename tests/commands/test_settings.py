@@ -1,4 +1,6 @@
-"""Options from `[tool.meshgen]`: the commands that they apply to, command-line overrides, and refused settings."""
+"""Option values from `[tool.meshgen]` in pyproject.toml: which commands use them, how the command line overrides them,
+and which are refused.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ TYPES = ["--arg", "f32[8,16]", "--arg", "f32[16,32]"]
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return a folder with the settings file. The working directory is a folder below it."""
+    """Create a project with a settings file, and change to a folder below it. Return the project's folder."""
     (tmp_path / "below").mkdir()
     (tmp_path / "below" / "settings_program.py").write_text(PROGRAM)
     (tmp_path / "pyproject.toml").write_text(
@@ -113,7 +115,7 @@ OPTIONS = [
 
 
 def settable(action: argparse.Action) -> Any:
-    """Return a value of the option, other than its default, in the form that a settings file has."""
+    """Return a valid value of the option that is not its default, as a settings file contains it."""
     if action.nargs == 0:
         return True
     if action.choices:
@@ -126,7 +128,7 @@ def settable(action: argparse.Action) -> Any:
 
 
 def operands(parser: Parser) -> list[str]:
-    """Return words for all required arguments of the command, as a module path if the argument may be one."""
+    """Return a word for each required argument of the command. It is the path of a module if the argument accepts one."""
     needed = [action for action in parser._actions if action.required or action.dest == "program"]
     program = "p.mlir" if parser.prog == "compile" else "model:mlp"
     words: list[str] = []

@@ -1,4 +1,6 @@
-"""Devices and pipes instead of files: every reader refuses them, because reading may never end. /dev/null ends at once."""
+"""Devices and pipes instead of files. Every reader refuses them, because they may never end; only /dev/null is allowed,
+because it is empty.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Standard streams that are closed, full, or whose reader has left. No traceback, no exit code 70."""
+"""Standard streams that are closed, full, or whose reader has ended. Commands print no traceback and never exit with
+code 70.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @contextmanager
 def stdout_as(kind: str) -> Generator[None]:
-    """Replace stdout in this process with a full device, a closed stream, or a pipe whose reader has left."""
+    """Within the context, stdout of this process is a full device, a closed stream, or a pipe whose reader has ended."""
     original = sys.stdout
     if kind == "left":
         read, write = os.pipe()
@@ -50,7 +52,7 @@ def stdout_as(kind: str) -> Generator[None]:
 
 
 def shell(folder: Path, line: str) -> subprocess.CompletedProcess[str]:
-    """Run a shell line in which `meshgen` stands for the command."""
+    """Run a line in a shell in which the command `meshgen` runs this checkout."""
     variables = {
         "PYTHONPATH": os.pathsep.join(p or os.getcwd() for p in sys.path),
         "MESHGEN": f"{sys.executable} -m meshgen",

@@ -1,4 +1,4 @@
-"""Traces of a predicted step and of a measured step have the same names."""
+"""Traces of a predicted and of a measured step: their events have the same names."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def events(path: Path) -> list[dict[str, Any]]:
 
 
 def names(records: list[dict[str, Any]], rank: int) -> list[tuple[int, str, str]]:
-    """Return what a rank ran: track, name and source location, in start order on each track."""
+    """Return the events of a rank as track, name and source location, in start order on each track."""
     slices = sorted(
         (event for event in records if event["ph"] == "X" and event["pid"] == rank),
         key=lambda event: (event["tid"], event["ts"]),

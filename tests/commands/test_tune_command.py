@@ -1,4 +1,4 @@
-"""`meshgen tune`: printed output, written files and refused options."""
+"""`meshgen tune`: its output, the files that it writes, and the options that it refuses."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def module(tmp_path: Path) -> Path:
 
 
 def on_bench(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Replace the first GPU with an emulated one that has predefined times."""
+    """Replace the first GPU with an emulated GPU whose kernels take predefined times."""
     monkeypatch.setattr(tune, "on_gpu", lambda seconds, candidates: bench(seconds=seconds, candidates=candidates)[0])
 
 

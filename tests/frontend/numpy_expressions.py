@@ -1,7 +1,7 @@
-"""Expressions with the same meaning in NumPy and in traced programs, as texts in which `xp` is either package.
+"""Expressions that mean the same in NumPy and in traced programs. In their texts, `xp` is NumPy or meshgen.
 
-All expressions of a family form one program. It is compiled once for three devices, which hold uneven rows of the
-arguments, and executed.
+All expressions of a family form one program, which is compiled once and executed on three devices with uneven rows of
+the arguments.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def program(expressions: Sequence[str]) -> Any:
 
 @cache
 def results(expressions: tuple[str, ...]) -> dict[str, Any]:
-    """Return the value of each expression, computed on three devices."""
+    """Return the value of each expression. They are computed on three devices."""
     args = arguments(expressions)
     rows = {f"values.{name}": mg.P("d") for name in args}
     executable = mg.compile(program(expressions), {"d": 3}, args=[args], in_specs=rows, target="cpu")
@@ -77,14 +77,18 @@ def results(expressions: tuple[str, ...]) -> dict[str, Any]:
 
 
 def check(text: str, expressions: tuple[str, ...]) -> None:
-    """Compare an expression on devices with NumPy: shape, kind of the elements, and values within a few f32 roundings."""
+    """Compare an expression on three devices with NumPy: shape, kind of element type, and values within a few f32
+    roundings.
+    """
     with np.errstate(all="ignore"):
         expected = eval(text, {"xp": np, **ARGS})
     compare(results(expressions)[text], expected)
 
 
 def compare(actual: Any, expected: Any, roundings: int = 64) -> None:
-    """Compare structures of arrays. `roundings` is the tolerance in f32 roundings, relative to the largest element."""
+    """Require equal structures of arrays. `roundings` is the tolerance in f32 roundings, relative to the largest
+    element.
+    """
     if isinstance(expected, dict):
         assert list(actual) == list(expected)
         actual, expected = list(actual.values()), list(expected.values())

@@ -1,4 +1,4 @@
-"""Builder of random ONNX models: the values that a model already has, and nodes that are appended to it."""
+"""Builder of random ONNX models. It keeps the values that a model already has, and appends nodes."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from tests.frontend.random_models import CannotBuild, Draws, Steps
 from tests.onnx_models import Builder, reference
 
 Array = np.ndarray[Any, Any]
-OPSET = 21  # of the models; all operators of the steps are defined in it
-MOST_ELEMENTS = 4096  # of a value (chosen: keeps models fast to evaluate)
+OPSET = 21  # opset of the models; it defines all operators that the steps use
+MOST_ELEMENTS = 4096  # elements of a value (chosen: models stay fast to evaluate)
 TYPES = {"float32": TensorProto.FLOAT, "int64": TensorProto.INT64, "bool": TensorProto.BOOL}
 
 
 class RandomBuilder(Draws):
-    """A model under construction, with the reference value of each name."""
+    """A model under construction. For each name it has the value that the reference computed."""
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
@@ -38,7 +38,7 @@ class RandomBuilder(Draws):
         return name
 
     def weight(self, *shape: int) -> str:
-        """Add a weight or an input of this shape and return its name."""
+        """Add a weight of this shape, or sometimes an input instead, and return its name."""
         array = self.numbers(*shape)
         return self.input(array) if self.integer(0, 2) == 0 else self.constant(array)
 
@@ -77,8 +77,8 @@ class RandomBuilder(Draws):
         """Append a node and compute its results.
 
         Args:
-            keeps: the results are exact if the operands are.
-            reads: names of values that the subgraphs of the node read.
+            keeps: whether the results are exact if the operands are.
+            reads: names of the values that subgraphs of the node read.
         """
         outputs = self.builder(op, *operands, results=results, **attributes)
         names = [outputs] if results == 1 else outputs
@@ -89,7 +89,7 @@ class RandomBuilder(Draws):
             IndexError,
             ValueError,
             TypeError,
-        ) as error:  # the reference implementation has bugs of its own: skip such nodes
+        ) as error:  # the reference implementation has bugs, so nodes on which it fails are skipped
             self.builder.nodes.pop()
             raise CannotBuild from error
         if any(

@@ -2,9 +2,8 @@
 
     python tests/frontend/partly_manual_in_jax.py OUT.npz
 
-Each case `NAME MESH` has `text` (StableHLO), `given` (the argument) and `expected` (the result). The script is a
-separate process
-because the number of devices is fixed when JAX starts.
+The file has three entries for each case `NAME MESH`: `text` (StableHLO), `given` (the argument) and `expected` (the
+result). This is a separate process because the number of devices is fixed when JAX starts.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ MESHES = {"2x2x2": ((2, 2, 2), (16, 8)), "1x2x2": ((1, 2, 2), (8, 8)), "2x1x3": 
 
 
 def bodies() -> dict[str, Callable[[Any], Any]]:
-    """Return the computations of a device along axis x. The axes y and z are free."""
+    """Return functions of one device's tile, which are manual over axis x. The axes y and z are free."""
     import jax
     from jax import lax
 
@@ -53,7 +52,7 @@ def bodies() -> dict[str, Callable[[Any], Any]]:
 
 
 def cases() -> Iterator[tuple[str, Any, Any, Any]]:
-    """Yield name, lowered program, argument, and JAX's result of each case."""
+    """Yield the name, the lowered program, the argument and JAX's result of each case."""
     import jax
     from jax.sharding import AxisType, PartitionSpec
 

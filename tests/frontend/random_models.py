@@ -1,5 +1,6 @@
-"""Random models of other packages: random draws, a table of kinds of steps, models of a few steps, and campaigns over
-many seeds.
+"""Helpers for random models of other packages: random draws, a table of kinds of steps, and test runs over many seeds.
+
+A model is built in a few random steps. A kind of step is a function that appends one operation.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from meshgen.errors import MeshgenError
 
 
 class CannotBuild(Exception):
-    """Raised if a step is not applicable to any value, or if the other package fails to build the model."""
+    """Raised if no value fits a step, or if the other package fails to build the model."""
 
 
 class Draws:
-    """Random draws determined by a seed, with the kinds of steps taken so far."""
+    """Random draws from a seed. It also records the kinds of steps that were taken."""
 
     def __init__(self, seed: int) -> None:
         self.rng = np.random.default_rng(seed)
@@ -43,7 +44,7 @@ RandomBuilder = TypeVar("RandomBuilder", bound=Draws)
 
 
 class Steps(dict[str, Callable[[RandomBuilder], None]], Generic[RandomBuilder]):
-    """The kinds of steps by name."""
+    """A table from names to kinds of steps."""
 
     def step(self, function: Callable[[RandomBuilder], None]) -> Callable[[RandomBuilder], None]:
         """Register a kind of step."""
@@ -51,7 +52,7 @@ class Steps(dict[str, Callable[[RandomBuilder], None]], Generic[RandomBuilder]):
         return function
 
     def take(self, builder: RandomBuilder, count: int) -> None:
-        """Apply about `count` random steps to a model."""
+        """Append about `count` random steps to the model of `builder`."""
         for _ in range(count * 6):
             name = builder.one_of(list(self))
             try:
@@ -64,9 +65,8 @@ class Steps(dict[str, Callable[[RandomBuilder], None]], Generic[RandomBuilder]):
 
 
 def outcome(builder: Draws, fault_of: Callable[[Any], str]) -> tuple[str, str]:
-    """Return the verdict on a model, with a message.
-
-    The verdict is `right`, `wrong`, `refused`, `crashed`, or `not built` if the other package cannot build the model.
+    """Return a verdict on a model, and a message. The verdict is `right`, `wrong`, `refused` or `crashed` for meshgen,
+    or `not built` if the other package cannot build the model.
     """
     try:
         fault = fault_of(builder)
@@ -80,8 +80,8 @@ def outcome(builder: Draws, fault_of: Callable[[Any], str]) -> tuple[str, str]:
 
 
 def campaign(description: str | None, build: Callable[[int], Draws], fault_of: Callable[[Any], str]) -> int:
-    """Test many random models, print all that fail, and return the exit status. A rejected valid model is a failure
-    too.
+    """Test many random models, print all that fail, and return the exit status. It is a failure if meshgen rejects a
+    model, because all models are valid.
     """
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--count", type=int, default=100)

@@ -3,11 +3,9 @@ two.
 
     python -m tests.frontend.random_onnx --count 300 [--seed 0]
 
-Each kind of step appends nodes that read values of the model. The reference computes their results at once, so that the
-next step knows
-their shapes. Discontinuous operators (comparisons, roundings, argmax) read only exact values: inputs are multiples of
-1/4, and moves
-and small sums keep values exact.
+A model is built in random steps. Each step appends nodes that read values of the model. The reference computes their
+results at once, so that the next step knows their shapes. Discontinuous operators (comparisons, roundings, argmax) read
+only exact values: inputs are multiples of 1/4, and data movement and small sums stay exact.
 """
 
 from __future__ import annotations
@@ -29,7 +27,7 @@ from tests.frontend.onnx_maker import STEPS, RandomBuilder
 from tests.frontend.random_models import campaign
 
 Array = np.ndarray[Any, Any]
-STEP_MODULES = (random_onnx_moves, random_onnx_steps)  # importing these modules registers their steps
+STEP_MODULES = (random_onnx_moves, random_onnx_steps)  # the import of these modules registers their steps
 
 
 def random_model(seed: int, steps: int = 8) -> RandomBuilder:
@@ -43,9 +41,8 @@ def random_model(seed: int, steps: int = 8) -> RandomBuilder:
 
 
 def fault_of(builder: RandomBuilder) -> str:
-    """Return how a model's results differ from the reference, or an empty text.
-
-    The model is evaluated on one device, and sharded over two devices along a dim of its first input.
+    """Return how the results of a model differ from the reference, or "" if they do not. The model runs on one device,
+    and on two devices that split a dim of its first input.
     """
     model, names = builder.model()
     module, signature = read(model)
@@ -68,7 +65,9 @@ def fused(module: Module) -> Module:
 
 
 def difference(actual: Array, expected: Array) -> str:
-    """Return how a result differs, or an empty text. f32 must be within 1e-4 of the largest element."""
+    """Return how a result differs from `expected`, or "" if it does not. f32 must be within 1e-4 of the largest
+    element.
+    """
     if (actual.shape, actual.dtype) != (expected.shape, expected.dtype):
         return f"{actual.dtype}{list(actual.shape)} in place of {expected.dtype}{list(expected.shape)}"
     if actual.dtype != np.float32:

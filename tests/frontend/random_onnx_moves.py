@@ -20,7 +20,7 @@ def reshape(m: RandomBuilder) -> None:
 
 @step
 def reshape_by_shape(m: RandomBuilder) -> None:
-    """Append a Reshape whose target shape is computed from the operand's shape, as exporters do."""
+    """Append a Reshape. Its target shape is computed from the shape of the operand at runtime, as in exported models."""
     x = m.of_rank(2)
     first = m.add("Gather", m.add("Shape", x), m.constant(np.array([0])), axis=0)
     m.add("Reshape", x, m.add("Concat", first, m.constant(np.array([-1])), axis=0), keeps=True)
@@ -158,7 +158,7 @@ def scatter_rows(m: RandomBuilder) -> None:
 
 @step
 def largest(m: RandomBuilder) -> None:
-    """Append a selection among distinct numbers, because the order of equal ones depends on the package."""
+    """Append a selection of the largest among distinct numbers, because packages order equal numbers differently."""
     x = m.pick(lambda array: array.ndim > 0 and np.unique(array).size == array.size, exact=True)
     axis = m.integer(0, m.values[x].ndim - 1)
     if m.integer(0, 1):

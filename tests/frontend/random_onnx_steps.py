@@ -159,7 +159,7 @@ def pool(m: RandomBuilder) -> None:
     x = m.of_rank(3, 4)
     sizes = m.values[x].shape[2:]
     taps = [min(size, m.integer(1, 3)) for size in sizes]
-    # the reference is wrong if only one dim is padded
+    # with padding in only one dim, the reference is wrong
     pads = [m.integer(0, 1) if min(taps) > 1 else 0] * (2 * len(taps))
     window: dict[str, Any] = {"kernel_shape": taps, "pads": pads, "strides": [m.integer(1, 2) for _ in taps]}
     if m.integer(0, 1):
@@ -170,7 +170,7 @@ def pool(m: RandomBuilder) -> None:
 
 @step
 def global_pool(m: RandomBuilder) -> None:
-    x = m.of_rank(3, 4)  # the reference of GlobalMaxPool is wrong for one spatial dim
+    x = m.of_rank(3, 4)  # for one spatial dim, the reference of GlobalMaxPool is wrong
     m.add("GlobalAveragePool" if m.values[x].ndim == 3 else m.one_of(("GlobalAveragePool", "GlobalMaxPool")), x)
 
 

@@ -3,10 +3,8 @@
     python tests/frontend/shard_map_without_shardy.py OUT.npz
 
 The argument of all cases is `given`. Each case has `text` (StableHLO with GSPMD's conversions) and the results
-`expected/0`,
-`expected/1`, ... They are computed by the same program with Shardy, because GSPMD aborts on some partly manual
-programs. The script
-is a separate process because the number of devices is fixed when JAX starts.
+`expected/0`, `expected/1`, ... The results are those of the same program with Shardy, because GSPMD aborts on some
+partly manual programs. This is a separate process because the number of devices is fixed when JAX starts.
 """
 
 from __future__ import annotations
@@ -20,7 +18,8 @@ from typing import Any
 import numpy as np
 
 ARGUMENT = np.random.default_rng(0).uniform(-1, 1, (8, 8)).astype(np.float32)
-OTHER_MESHES = {"auto of three": (2, 2, 2), "auto size one": (1, 4), "auto with one": (2, 1)}  # other meshes than 2 x 4
+# meshes of the cases whose mesh is not 2 x 4
+OTHER_MESHES = {"auto of three": (2, 2, 2), "auto size one": (1, 4), "auto with one": (2, 1)}
 RING = [(number, (number + 1) % 4) for number in range(4)]
 
 
@@ -37,7 +36,7 @@ def mapped(body: Callable[..., Any], ins: Any, outs: Any, sizes: tuple[int, ...]
 
 
 def whole_bodies() -> dict[str, Any]:
-    """Return programs whose bodies are manual over all axes."""
+    """Return programs with a body that is manual over all mesh axes."""
     import jax
     from jax import lax
     from jax.sharding import PartitionSpec as P
@@ -102,8 +101,8 @@ def whole_bodies() -> dict[str, Any]:
 
 
 def partial_bodies() -> dict[str, Any]:
-    """Return programs whose bodies are manual over some axes: nested in each other, or with constraints over the other
-    axes.
+    """Return programs with a body that is manual over some mesh axes. Some are nested, some have constraints over the
+    other axes.
     """
     import jax
     from jax import lax

@@ -1,4 +1,4 @@
-"""The sizes for which a user compiles a program."""
+"""The option that lists the sizes of meshes and inputs for which a program is compiled."""
 
 from __future__ import annotations
 

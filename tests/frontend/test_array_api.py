@@ -12,7 +12,7 @@ import meshgen as mg
 from meshgen.errors import ProgramError
 from tests.frontend.numpy_expressions import compare
 
-# Names in version 2024.12 of the standard, from its table of contents.
+# Names that version 2024.12 of the standard requires, from its table of contents.
 STANDARD = [
     "e",
     "inf",

@@ -13,7 +13,7 @@ from meshgen.errors import ProgramError
 from tests.frontend.test_array_api import FFT, LINALG, STANDARD
 from tests.frontend.test_array_api_semantics import BINARY, REAL_UNARY, assert_matches_numpy
 
-# Call forms of the standard: the number of positional arguments, then keywords.
+# Call forms of the functions of the standard: the number of positional arguments, then the keywords.
 CALLS = {
     "arange": "1 stop step dtype device", "asarray": "1 dtype device copy", "empty": "1 dtype device", "empty_like": "1 dtype device", "eye": "2 k dtype device",
     "from_dlpack": "1 device copy", "full": "2 dtype device", "full_like": "2 dtype device", "linspace": "3 dtype device endpoint", "meshgrid": "2 indexing",
@@ -73,8 +73,8 @@ def augmented(x: Any, y: Any) -> Any:
 
 
 def test_all_names_of_array_api_are_tested() -> None:
-    """Names without a call form above are element-wise functions, tested at special values, or names of types and
-    constants.
+    """Names without a call form in `CALLS` are element-wise functions, which are tested at special values, or names of
+    types and constants.
     """
     tested = {*CALLS, *(f"linalg.{name}" for name in LINALG), *(f"fft.{name}" for name in FFT), *REAL_UNARY, *BINARY}
     rest = [name for name in STANDARD if name not in tested and callable(getattr(mg, name))]

@@ -1,9 +1,8 @@
 """Semantics of the array-API standard: special values, result types, broadcasting, dims and indices.
 
 NumPy implements the standard and is the reference. Where NumPy or meshgen deviates from the standard, the test says so.
-The official test
-suite is not a package, so its areas are covered one by one. All cases of a test form one program, which is compiled
-once.
+The official test suite is not available as a package, so the tests cover its areas one by one. All cases of a test form
+one program, which is compiled once.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ INF, NAN = np.inf, np.nan
 FLOATS = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, -2.5, np.pi / 2, 3.0, -3.0, 2.0, INF, -INF, NAN, 1e30, -1e-30]
 PARTS = [0.0, -0.0, 1.0, -1.0, 0.5, 2.0, INF, -INF, NAN]
 NUMERIC_TYPES = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64", "complex64", "complex128")  # fmt: skip
-ROUNDINGS = 16  # roundings allowed for a result (chosen: no function of the standard needs more)
+ROUNDINGS = 16  # roundings by which a result may differ (chosen: no function of the standard needs more)
 UNARY = [
     "acos",
     "acosh",
@@ -103,7 +102,7 @@ def assert_equal_values(actual: Any, expected: Any, description: str) -> None:
 
 
 def assert_matches_numpy(function: Callable[[Any], Callable[..., dict[str, Any]]], *args: Array) -> None:
-    """Require that `function(xp)` returns the same values by name for meshgen and for NumPy."""
+    """Require that `function(mg)`, compiled, and `function(np)` return the same values under the same names."""
     with np.errstate(all="ignore"):
         expected = function(np)(*args)
     for (name, actual), reference in zip(run(function(mg), *args).items(), expected.values(), strict=True):
@@ -116,7 +115,7 @@ def named(xp: Any, names: Sequence[str], *args: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_unary_functions_match_numpy_at_special_values(dtype: str) -> None:
-    """sign(-0.0) is excluded: it is -0.0 in meshgen and XLA, but 0 in the standard."""
+    """sign(-0.0) is tested apart: it is -0.0 in meshgen and XLA, but 0 in the standard."""
     x = np.array(FLOATS, dtype)
     assert_matches_numpy(lambda xp: lambda x: named(xp, REAL_UNARY, x), x)
     np.testing.assert_array_equal(run(mg.sign, x), np.sign(x))
@@ -137,8 +136,8 @@ def test_complex_functions_match_numpy_at_special_values() -> None:
 
 @pytest.mark.parametrize("dtype", NUMERIC_TYPES[:8])
 def test_integer_functions_match_numpy_at_type_limits(dtype: str) -> None:
-    """True division is excluded: of integers it gives f32 in meshgen and f64 in NumPy, and the standard leaves the type
-    open.
+    """True division of integers is excluded: it has type f32 in meshgen and f64 in NumPy, and the standard does not
+    define its type.
     """
     ends = np.iinfo(dtype)
     x = np.array([0, 1, 2, 3, 7, ends.max, ends.max - 1, ends.min, ends.min + 1], dtype)
@@ -167,8 +166,8 @@ def test_integer_functions_match_numpy_at_type_limits(dtype: str) -> None:
 
 
 def has_promotion(first: str, second: str) -> bool:
-    """Whether the standard defines the promotion of two types: has_promotion do not mix, and uint64 does not mix with signed
-    integers.
+    """Whether the standard defines the promotion of two types. Kinds of types do not mix (except real and complex
+    floats), and uint64 does not mix with signed integers.
     """
     kinds_of_both = {np.dtype(dtype).kind for dtype in (first, second)}
     is_table = len(kinds_of_both) == 1 or kinds_of_both == {"i", "u"} or kinds_of_both == {"f", "c"}
@@ -212,7 +211,7 @@ def test_python_scalar_keeps_array_type() -> None:
 
 @pytest.mark.parametrize("dtype", ["bool", *NUMERIC_TYPES])
 def test_sums_and_products_have_result_types_of_standard(dtype: str) -> None:
-    """Sums of small integers and booleans have the default integer type. Means are defined for floats only."""
+    """Sums of small integers and booleans have the default integer type. Means exist only for floats."""
     x = np.array([[1, 0, 3], [2, 5, 1]]).astype(dtype)
     names = ["sum", "prod"] + (["cumulative_sum", "cumulative_prod"] if dtype != "bool" else [])
     assert_matches_numpy(lambda xp: lambda x: {name: getattr(xp, name)(x, axis=1) for name in names}, x)
@@ -231,7 +230,7 @@ def test_reductions_along_any_dims_match_numpy(name: str) -> None:
         cast = (lambda y: y.astype("int64")) if name.startswith("arg") else (lambda y: y)
         return lambda x: {f"{name} {axis} {keep}": cast(function(x, axis=axis, keepdims=keep)) for axis in axes for keep in (False, True)}  # fmt: skip
 
-    x = np.round(x * 4) / 4  # sums of quarters are exact in any order
+    x = np.round(x * 4) / 4  # multiples of 1/4, whose sums are exact in any order
     assert_matches_numpy(every, x)
     for axis in (3, -4):
         with pytest.raises(ProgramError, match="MG0104"):
@@ -242,7 +241,7 @@ def test_empty_reduction_returns_identity_element() -> None:
     x = np.zeros((0, 3), np.float32)
     names = ["sum", "prod", "any", "all"]
     assert_matches_numpy(lambda xp: lambda x: {name: getattr(xp, name)(x, axis=0) for name in names}, x)
-    # the standard does not define it
+    # the standard does not define this case
     np.testing.assert_array_equal(run(lambda x: mg.max(x, axis=0), x), np.full(3, -INF))
     with pytest.raises(ProgramError, match="is empty and has no maximum"):
         mg.trace(lambda x: mg.argmax(x, axis=0), [x])
@@ -310,8 +309,8 @@ xp.eye(3, 4, k=1) | xp.linspace(0.0, 1.0, 5, endpoint=False) | xp.arange(5.0, 0.
 
 
 def test_manipulation_and_creation_functions_match_numpy() -> None:
-    """Created arrays without a type are f32 in meshgen and f64 in NumPy. The standard leaves the default to the
-    library.
+    """Arrays that are created without a type are f32 in meshgen and f64 in NumPy. In the standard, each library chooses
+    its default.
     """
     texts = [expression.strip() for expression in MANIPULATED.replace("\n", "|").split("|") if expression.strip()]
     x = np.random.default_rng(1).standard_normal((2, 3, 4)).astype(np.float32)

@@ -1,9 +1,8 @@
-"""Calls of the standard's functions, compared with `array_api_strict`, a strict implementation that rejects all calls
-outside the standard.
+"""Calls of the standard's functions, compared with `array_api_strict`. That implementation rejects all calls outside
+the standard.
 
-Rejected calls are not compared. All calls of a test form one program, compiled once. Arrays are random; result types
-and shapes must be equal.
-Indices have the library's default integer type, as in the standard.
+Calls that it rejects are skipped. All calls of a test form one program, which is compiled once. Arrays are random;
+result types and shapes must be equal. Indices have the default integer type of each library, as in the standard.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ BINARY = [
     "floor_divide", "greater", "greater_equal", "hypot", "less", "less_equal", "logaddexp", "logical_and", "logical_or", "logical_xor", "maximum",
     "minimum", "multiply", "nextafter", "not_equal", "pow", "remainder", "subtract",
 ]  # fmt: skip
-CALLS_WITH_ARGUMENTS = {  # with arrays x [3, 4], y [4, 5], z [2, 3, 4], v [4], booleans c [3, 4], indices i [2]
+CALLS_WITH_ARGUMENTS = {  # the arrays are x [3, 4], y [4, 5], z [2, 3, 4], v [4], booleans c [3, 4] and indices i [2]
     "matmul": ["x, y", "z, y", "v, y", "x, v", "v, v"], "tensordot": ["x, y, axes=1", "x, x, axes=2", "z, y, axes=((2,), (0,))"], "vecdot": ["x, x", "x, x, axis=0", "z, x"],
     "reshape": ["x, (2, 6)", "x, (-1,)", "z, (4, -1)"], "permute_dims": ["z, (2, 0, 1)"], "expand_dims": ["x, axis=1", "x, axis=-1"], "squeeze": ["x[:1, :], axis=0"],
     "roll": ["x, 2", "x, (1, 2), axis=(0, 1)", "x, -1, axis=1"], "flip": ["z, axis=1", "z, axis=(0, 2)"], "repeat": ["x, 2", "x, 2, axis=1"], "tile": ["x, (2, 1)", "x, (2, 1, 2)"],
@@ -60,8 +59,8 @@ EXTENSION_CALLS = {
 
 @dataclass
 class Calls:
-    """Expressions over `xp` and named arrays, with the results of `array_api_strict` for the expressions that it
-    accepts.
+    """Texts of expressions over `xp` and named arrays, with the results of `array_api_strict`. Expressions that it
+    rejects are left out.
     """
 
     arrays: dict[str, Array]
@@ -89,7 +88,7 @@ class Calls:
 def _accepted(text: str, arrays: dict[str, Any]) -> Any:
     try:
         with np.errstate(all="ignore"), warnings.catch_warnings():
-            warnings.simplefilter("error")  # raised by casts of complex numbers to real ones
+            warnings.simplefilter("error")  # casts from complex to real numbers warn
             result = eval(text, {"xp": strict, **arrays})
     except (TypeError, ValueError, IndexError, np.exceptions.ComplexWarning):
         return None
@@ -105,7 +104,7 @@ def _difference(actual: Any, expected: Any) -> str:
         return f"{actual_array.dtype}{list(actual_array.shape)}, not {expected_array.dtype}{list(expected_array.shape)}"
     bound = (
         64 * np.finfo(expected_array.dtype).eps if expected_array.dtype.kind in "fc" else 0
-    )  # relative to summands near 1
+    )  # summands are near 1, so the absolute tolerance is in roundings of 1
     return (
         ""
         if np.allclose(actual_array, expected_array, bound, bound, equal_nan=True)
@@ -167,8 +166,8 @@ def test_linalg_and_fft_extensions_match_array_api_strict(family: str, dtype: st
 
 
 def test_every_function_has_a_call() -> None:
-    """Functions with data-dependent sizes, creation functions and type queries are excluded: they have tests of their
-    own.
+    """Functions with data-dependent sizes, creation functions and type queries are excluded, because other tests cover
+    them.
     """
     kinds: Callable[[str], Any] = lambda name: getattr(strict, name)  # noqa: E731
     functions = {name for name in dir(strict) if not name.startswith("_") and inspect.isfunction(kinds(name))}

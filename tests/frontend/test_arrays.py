@@ -1,4 +1,4 @@
-"""Arrays that NumPy would reinterpret are rejected as arguments, weights and constants."""
+"""Arrays whose elements NumPy would misinterpret are rejected as arguments, weights and constants."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MASKED = np.ma.masked_array(X, mask=[True, False, False, False])
 
 
 class Sub(np.ndarray[Any, Any]):
-    """A subclass with the semantics of plain arrays."""
+    """A subclass of NumPy arrays whose elements mean the same as in plain arrays."""
 
 
 class ArrayLike:
@@ -79,7 +79,7 @@ def test_argument_error_has_line_of_call(double: Executable) -> None:
 
 
 def test_array_with_dtype_unknown_to_jax_is_accepted() -> None:
-    """PyTorch's tensors have such dtypes, which must not be passed to JAX."""
+    """PyTorch's tensors have dtypes that JAX does not know, so meshgen must not pass these dtypes to JAX."""
     pytest.importorskip("jax")
 
     class Kind:

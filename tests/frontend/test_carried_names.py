@@ -1,4 +1,6 @@
-"""Names of loop-carried values: arguments keep their names at any nesting depth, and texts of stages stay readable."""
+"""Names of loop-carried values. They are named after the arguments at any nesting depth, so that the texts of stages
+stay readable.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from meshgen.ir.predicates import is_loop
 from meshgen.ir.regions import all_nodes
 from meshgen.mlir.text import parse_text, print_text
 
-# A nested loop over a weight, a counter and a sum. JAX names its loop-carried values iterArg, iterArg_0, ...
+# A nested loop that carries a weight, a counter and a sum. JAX names its loop-carried values iterArg, iterArg_0, ...
 NESTED = """sdy.mesh @mesh = <["x"=2]>
 func.func @main(%weight: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}]>}, %n: tensor<i32>) -> tensor<8x8xf32> {
   %c = stablehlo.constant dense<0> : tensor<i32>
@@ -46,7 +48,7 @@ def test_carried_value_is_named_after_initial_argument() -> None:
 
 
 def test_explanation_names_argument_of_carried_value() -> None:
-    """Inside a loop the weight is called `weight` in sentences, and `explain` finds it by that name."""
+    """Sentences about the carried value use the argument's name `weight`, and `explain` accepts this name."""
     executable = plan(NESTED, target="cpu")
     assert "iterArg " not in executable.explain() and "`iterArg`" not in executable.explain()
     assert executable.explain("weight").count("%weight = input") == 1

@@ -1,5 +1,5 @@
-"""Loops and branches of traced programs, compared with JAX on one and three devices. Loops of known length become
-scans.
+"""Loops and branches of traced programs, compared with JAX on one and three devices. A loop with a known trip count
+becomes a scan.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tests.frontend.numpy_expressions import compare
 XS = np.random.default_rng(0).standard_normal((6, 5)).astype(np.float32)
 W = (np.random.default_rng(1).standard_normal((5, 5)) / 3).astype(np.float32)
 
-# Programs of a namespace (functions of `lax` and `np` in one), an array and a matrix.
+# Programs as functions of a namespace (`jax.numpy` and `jax.lax` in one, or meshgen), an array and a matrix.
 PROGRAMS: dict[str, Callable[..., Any]] = {
     "scan": lambda xp, x, w: xp.scan(lambda h, row: (xp.tanh(h @ w + row), h * 2), xp.zeros(5), x),
     "scan over a structure": lambda xp, x, w: xp.scan(lambda h, row: ({"a": h["a"] + row["x"].sum(), "n": h["n"] + 1}, (row["x"], h["n"])), {"a": 0.0, "n": 0}, {"x": x}),

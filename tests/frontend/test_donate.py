@@ -1,5 +1,5 @@
-"""`donate=`: arguments by name, position and structure, the results that reuse their memory, and the donations of JAX
-programs.
+"""The option `donate`: arguments given by name, position or structure, and the results that reuse their memory.
+Donations of JAX programs are kept.
 """
 
 from __future__ import annotations
@@ -27,12 +27,15 @@ def donations(donate: Any) -> dict[int, int | None]:
 
 
 def test_structure_is_donated_to_result_of_same_structure() -> None:
-    """Inputs are params.b, params.w, opt.b, opt.w, x. Outputs are the loss, then both dicts in insertion order."""
+    """The inputs are params.b, params.w, opt.b, opt.w and x. The outputs are the loss, then both dicts in insertion
+    order.
+    """
     by_key = {0: 3, 1: 4, 2: 1, 3: 2}
     assert donations({"params": 2, "opt": 1}) == by_key
     assert donations({0: 2, "arg1": 1}) == by_key
     assert donations({"params.w": "result.2.w"}) == {1: 4}
-    assert donations(["params", 1]) == {0: 1, 1: 2, 2: 3, 3: 4}  # without result names, results are matched in order
+    # without names of results, donated arguments are matched to results in order
+    assert donations(["params", 1]) == {0: 1, 1: 2, 2: 3, 3: 4}
     assert donations({"params": 2, 1: "result.1"}) == by_key
     assert donations(None) == {}
 
@@ -46,7 +49,7 @@ def test_donated_step_reuses_memory_of_state() -> None:
 
 
 def test_donated_result_has_sharding_of_argument() -> None:
-    """The donation is the only reason to shard the result."""
+    """Only the donation determines the sharding of the result."""
     executable = plan(lambda w, x: w + x, MESH, args=["f32[8,4]"] * 2, in_specs={"w": mg.P("dp"), "x": mg.P(None, None)}, donate={"w": 0}, target="cpu")  # fmt: skip
     assert executable.fused.out_shardings == [executable.fused.in_shardings[0]] and executable.plan.given_up
 

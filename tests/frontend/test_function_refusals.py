@@ -1,4 +1,4 @@
-"""Errors of functions of traced programs, which state the sizes and a way out."""
+"""Errors in calls of traced functions. Their messages have the sizes and say how to mend the call."""
 
 from __future__ import annotations
 

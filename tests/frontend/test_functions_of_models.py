@@ -1,4 +1,6 @@
-"""Functions of neural networks and updates of elements, compared with JAX on three devices. `xp` is JAX or meshgen."""
+"""Functions of neural networks and indexed updates, compared with JAX on three devices. In the expressions, `xp` is JAX
+or meshgen.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ import pytest
 
 from tests.frontend.numpy_expressions import ARGS, compare, results
 
-# lax and nn first, because jax.numpy has the names of NumPy
+# lax and nn have priority over jax.numpy, which has all names of NumPy
 JAX = SimpleNamespace(
     **{
         name: getattr(namespace, name)
@@ -56,10 +58,13 @@ CONVOLVED = (
 
 @cache
 def in_jax(expressions: tuple[str, ...]) -> dict[str, Any]:
-    """Return JAX's value of each expression. One jitted program is ten times faster than one per operation."""
+    """Return JAX's value of each expression. All are in one jitted program, which is ten times faster than one program
+    per operation.
+    """
 
     def evaluated(values: dict[str, Any]) -> list[Any]:
-        namespace = {"xp": JAX, **values, "b": ARGS["b"]}  # JAX cannot trace updates by a mask unless it is constant
+        # in JAX, an update by a mask cannot be traced unless the mask is constant
+        namespace = {"xp": JAX, **values, "b": ARGS["b"]}
         return [eval(text, namespace) for text in expressions]
 
     results_of_jax = jax.jit(evaluated)(ARGS)

@@ -1,5 +1,5 @@
-"""All functions of traced programs have GPU kernels. Each family is planned as one program, in which many expressions
-read the same slices.
+"""GPU kernels for all functions of traced programs. Each family of functions is planned as one program, in which many
+expressions read the same slices.
 """
 
 from __future__ import annotations

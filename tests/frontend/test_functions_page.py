@@ -44,6 +44,6 @@ def test_unknown_name_is_rejected_with_similar_names() -> None:
             mg.trace(function, ["f32[3]"])
         loc = caught.value.diagnostics[0].loc
         assert loc is not None and (loc.file, loc.line) == (__file__, function.__code__.co_firstlineno)
-    # hasattr and getattr with a default raise no error
+    # for an unknown name, `hasattr` and `getattr` with a default raise no error
     assert not hasattr(mg, "tirl") and getattr(mg.fft, "nope", None) is None
     assert repr(mg.random).startswith("<meshgen.random: PRNGKey, bernoulli, bits")

@@ -1,4 +1,4 @@
-"""Lowered and exported functions of JAX, imported in the same process: names, shardings, results."""
+"""Lowered and exported JAX functions that are imported in the same process: names, shardings and results."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_lowered_function_keeps_names_and_results() -> None:
     assert [value.name for value in module.graph.inputs] == ["x", "params.b", "params.w"]
     assert (module.mesh.names, signature.positional) == (("x",), ("x", "params"))
     (result,) = evaluate(module.graph, [ARGS[0], ARGS[1]["b"], ARGS[1]["w"]])
-    # tolerance of sums of 4 terms and an activation of a few operations, with values below 2
+    # tolerance for sums of 4 terms and an activation, with values below 2
     np.testing.assert_allclose(result, np.asarray(layer(*ARGS)), rtol=0, atol=64 * np.finfo(np.float32).eps)
 
 
@@ -51,7 +51,7 @@ def test_is_jax_rejects_other_objects() -> None:
 
 
 def test_locations_are_lines_of_user_program() -> None:
-    """Locations point into the user's source, never into the text that JAX prints."""
+    """Locations are lines of the user's source file, never of the text that JAX prints."""
     line = two_layers.__code__.co_firstlineno + 1
     arg = jax.ShapeDtypeStruct((8, 8), "float32")
     exe = mg.compile(jax.jit(two_layers).lower(arg, arg), {"x": 4}, in_specs={"w": mg.P("x", None)}, target="cpu")

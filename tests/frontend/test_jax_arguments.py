@@ -1,4 +1,4 @@
-"""Arguments of JAX programs: JAX's own trees, names and unused arguments, in calls and in specs."""
+"""Arguments of JAX programs: trees, names and unused arguments follow JAX, both in calls and in specs."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ jax.tree_util.register_dataclass(Layer, data_fields=["w", "b"], meta_fields=["po
 
 @jax.tree_util.register_pytree_node_class
 class Plain:
-    """A registered class whose children have no names."""
+    """A pytree class that is registered without names for its children."""
 
     def __init__(self, first: Any, second: Any) -> None:
         self.first, self.second = first, second
@@ -147,7 +147,7 @@ def test_unused_leaves_may_be_omitted_and_keywords_are_required() -> None:
 def test_specs_are_named_by_path_or_structured_like_arguments(specs: Any) -> None:
     lowered = jax.jit(lambda p, u, x: x * p["scale"] + p["bias"]).lower({"scale": X, "bias": Y}, X, Z)
     if isinstance(specs, dict) and "u" in specs:
-        # the name of the unused argument occurs in no text
+        # the text lacks the name of the unused argument, so its spec is named arg1
         specs = {"arg1" if name == "u" else name: spec for name, spec in specs.items()}
     module, _ = read(lowered, {"d": 2}, in_specs=specs)
     assert [value.name for value in module.graph.inputs] == ["p.bias", "p.scale", "x"]
@@ -212,7 +212,7 @@ def test_exported_program_with_symbolic_sizes_is_called_alike() -> None:
 
 
 def test_argument_dropped_by_jax_keeps_its_name() -> None:
-    def gradient(rhs: Any, lhs: Any) -> Any:  # only the shape of rhs is used
+    def gradient(rhs: Any, lhs: Any) -> Any:  # uses only the shape of rhs
         return jax.grad(lambda rhs: (lhs * rhs).sum())(rhs)
 
     for program in (jax.jit(gradient), jax.jit(gradient).lower(X, Y)):

@@ -37,7 +37,7 @@ def test_traced_step_uses_gradients_of_jax() -> None:
     value, grads = jax.value_and_grad(loss)(PARAMS, X * 2)
     expected = {name: PARAMS[name] - np.float32(0.1) * np.asarray(grads[name]) for name in sorted(PARAMS)}
     compare(executable(PARAMS, X), (dict(sorted(expected.items())), np.asarray(value)))
-    assert executable.comms.counts  # reductions over the rows of x
+    assert executable.comms.counts  # x is split by rows, so reductions over rows communicate
 
 
 def test_from_jax_accepts_and_returns_structures() -> None:

@@ -1,4 +1,6 @@
-"""JAX programs printed with locations (as debug information, or by jax.export) are parsed like those without."""
+"""JAX programs that are printed with locations (as debug information, or by jax.export). They are parsed like programs
+without locations.
+"""
 
 from __future__ import annotations
 
@@ -75,7 +77,7 @@ def test_locations_do_not_change_results(name: str) -> None:
         for actual, reference in zip(jax.tree.leaves(results), jax.tree.leaves(expected), strict=True):
             np.testing.assert_allclose(
                 actual, reference, rtol=1e-6, atol=1e-6
-            )  # jax.export lowers some functions differently
+            )  # jax.export lowers some functions differently than jax.jit(...).lower
 
 
 def test_shard_map_with_locations_computes_expected_sums() -> None:
@@ -113,13 +115,13 @@ def test_unclosed_location_is_rejected() -> None:
 
 
 def test_outlined_jax_function_has_location_of_its_call() -> None:
-    """This includes loop bodies: JAX gives such functions names as locations, but no lines."""
+    """JAX outlines loop bodies among others. The locations of such functions in the text are names without a line."""
 
     def loss(x: Any) -> Any:
         picked = jnp.take_along_axis(x, jnp.zeros((8, 1), "int32"), 1)
         return jax.nn.silu(picked).sum() + jax.random.uniform(jax.random.key(0))
 
-    jax.clear_caches()  # JAX caches the text of inner functions with the locations of an earlier caller
+    jax.clear_caches()  # otherwise JAX reuses the text of inner functions, with the locations of an earlier caller
     program = jax.jit(jax.grad(loss)).lower(A)
     assert 'loc("scatter-add")' in program.as_text(debug_info=True)
     module, _ = read(program, {"x": 2})

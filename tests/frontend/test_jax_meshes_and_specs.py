@@ -1,4 +1,4 @@
-"""JAX functions, meshes and shardings without conversion: `jax.jit(f)` with args, meshes of devices, `NamedSharding`,
+"""JAX objects that meshgen accepts without conversion: `jax.jit(f)` with args, meshes of devices, `NamedSharding`, and
 patterns of paths.
 """
 
@@ -98,7 +98,7 @@ def test_named_shardings_are_accepted_as_specs() -> None:
 
 
 def test_specs_are_structured_like_registered_class() -> None:
-    state = jax.tree_util.Partial(max, X, X)  # a registered class with two leaves
+    state = jax.tree_util.Partial(max, X, X)  # this class is registered with JAX and has two leaves here
     lowered = jax.jit(lambda s: s.args[0] + s.args[1]).lower(state)
     specs = jax.tree.map(lambda _: PartitionSpec("dp"), state)
     assert [*annotations({"s": specs}, lowered).values()] == [((("dp",),), (False,))] * 2

@@ -1,5 +1,5 @@
-"""JAX's shard_map over a subset of the axes. The body is propagated and partitioned over the other axes like the rest
-of the program.
+"""JAX's shard_map over only some mesh axes. Inside its body, the other (free) axes are propagated and partitioned as in
+the rest of the program.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ def _lowered(function: Callable[..., Any], args: Any, specs: Any) -> Any:
 
 
 def _mapped(body: Callable[..., Any], ins: Any, outs: Any) -> Callable[..., Any]:
-    """Return a computation that is manual over x; y is free."""
+    """Return `body` as a computation that is manual over x; the axis y is free."""
     return jax.shard_map(body, mesh=MESH, in_specs=ins, out_specs=outs, check_vma=False, axis_names={"x"})
 
 
 def _layers(a: Any, w: Any, v: Any) -> Any:
-    """Apply a column-parallel and a row-parallel layer over y. The sum over y is inside the body; the user wrote the
-    sum over x.
+    """Apply a column-parallel layer, then a row-parallel layer over y. Partitioning adds the sum over y inside the
+    body; the sum over x is in the user's code.
     """
     return lax.psum(np_jax.tanh(a @ w) @ v, "x")
 
@@ -68,9 +68,10 @@ CASES: dict[str, tuple[Callable[..., Any], Any, list[Any], Any, dict[str, int]]]
     "columns": (_mapped(lambda a, w: lax.psum(np_jax.tanh(a @ w), "x"), (P("x"), P()), P()), (A, W),
                 [P("x"), P(None, "y")], TANH[:4] + TANH[4:], {"all_reduce": 1}),
     "columns and rows": (_mapped(_layers, (P("x"), P(), P()), P()), (A, W, V), [P("x"), P(None, "y"), P("y", None)],
-                         (TANH[:4] + TANH[4:]) @ V, {"all_reduce": 1}),  # both sums in one collective
+                         # one collective computes the sums over x and over y
+                         (TANH[:4] + TANH[4:]) @ V, {"all_reduce": 1}),
     "loop": (_mapped(_loop, (P("x"), P()), P("x")), (A, W), [P("x"), P(None, "y")], np.tile(TANH[:4] + TANH[4:], (2, 1)),
-             {"shift": 1}),  # the last shift is unused, so it is removed
+             {"shift": 1}),  # the last shift has no user, so it is removed
     "constraint": (_mapped(_constrained, P("x"), P("x")), (A,), [P("x")], np.tanh(A) + np.repeat([[0], [1]], 4, 0), {}),
     "reduced over y": (_mapped(_normalized, P("x"), P("x")), (A,), [P("x", "y")], A / (A * A).sum(1, keepdims=True), {"all_reduce": 1}),
     "exchange": (_mapped(_exchanged, P("x"), P(None, "x")), (A,), [P("x")], np.tanh(A), {"all_to_all": 1}),
@@ -87,7 +88,9 @@ def case(request: pytest.FixtureRequest) -> tuple[str, Executable, Any]:
 
 
 def test_partly_manual_body_has_expected_results_and_collectives(case: tuple[str, Executable, Any]) -> None:
-    """The collectives are those that the user wrote and used, and one all_reduce per necessary sum over y."""
+    """The plan has the collectives of the user whose results are used, and one all_reduce for each necessary sum over
+    y.
+    """
     name, executable, module = case
     _, args, _, expected, counts = CASES[name]
     result = check(module, pipeline=lambda _: executable.fused, args=list(args))
@@ -104,7 +107,7 @@ def test_stages_of_partly_manual_body_round_trip_as_text(case: tuple[str, Execut
 def test_every_axis_of_partly_manual_body_is_explained(case: tuple[str, Executable, Any]) -> None:
     records = known_of(case[1])
     for record in records.values():
-        if not record["note"]:  # values with a note are in a body that no free axis splits
+        if not record["note"]:  # a note says that no free axis splits the body of the value
             assert {chain["axis"] for chain in record["chains"]} | set(record["whole"]) == {"x", "y"}
         assert all("annotation [" in chain["annotation"] for chain in record["chains"])
     assert all(row.why and row.line for row in case[1].comms)
@@ -113,7 +116,7 @@ def test_every_axis_of_partly_manual_body_is_explained(case: tuple[str, Executab
 def test_manual_tiles_are_also_split_over_free_axis() -> None:
     function, args, specs, *_ = CASES["columns"]
     (row,) = plan(_lowered(function, args, specs), target="cpu").comms
-    assert (row.axes, row.shape) == (("x",), (4, 4))  # 16 columns over 4 devices
+    assert (row.axes, row.shape) == (("x",), (4, 4))  # 4 of 16 columns per device
 
 
 def test_body_closed_to_free_axes_is_replicated_along_them() -> None:
@@ -132,8 +135,8 @@ func.func @main(%a: tensor<8x12xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}
 
 @pytest.mark.parametrize(("rows", "columns"), [(8, 10), (8, 3), (6, 1), (4, 13)])
 def test_free_axis_tiles_may_be_uneven_or_empty(rows: int, columns: int) -> None:
-    """Columns are sharded over the free axis y. Rows are sharded over the manual axis x, and their tiles evenly over y
-    or not at all.
+    """Columns are split over the free axis y. Rows are split over the manual axis x; the rows of each tile are split
+    over y too, evenly or not at all.
     """
     text = f"""sdy.mesh @mesh = <["x"=2, "y"=4]>
 func.func @main(%a: tensor<{rows}x{columns}xf32> {{sdy.sharding = #sdy.sharding<@mesh, [{{"x"}}, {{"y"}}]>}}) -> (tensor<{rows}x{columns}xf32> {{sdy.sharding = #sdy.sharding<@mesh, [{{"x", "y"}}, {{}}]>}}) {{

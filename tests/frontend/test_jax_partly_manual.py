@@ -28,7 +28,7 @@ def jax_numbers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 @pytest.mark.parametrize("mesh", ["2x2x2", "1x2x2", "2x1x3"])
 def test_partly_manual_programs_match_jax(jax_numbers: dict[str, Any], mesh: str) -> None:
-    """The meshes include manual and free axes of one device, and uneven tiles."""
+    """Some meshes have manual or free axes of one device, and some tiles are uneven."""
     names = [name.removesuffix("/text") for name in jax_numbers if name.endswith(f"{mesh}/text")]
     assert len(names) >= 8
     for name in names:

@@ -177,7 +177,7 @@ FACTORED: dict[str, tuple[Function, tuple[Any, ...], Sharding]] = {
     "exponential of a matrix": (jax.scipy.linalg.expm, (0.3 * f32(5, 5),), P("x")),
     "loop that hands a value to itself": (with_threefry(lambda k: jax.random.poisson(k, 0.5, (4,))), (KEY[:2],), P("x")),
 }  # fmt: skip
-# Lowered for TPUs, which have ops for these functions; JAX executes them on the CPU.
+# Programs lowered for TPUs, because only there JAX has ops for these functions. JAX executes them on the CPU.
 ON_TPU: dict[str, tuple[Function, tuple[Any, ...], Sharding]] = {
     "ragged rows, gradients": (
         lambda a, b, g: grad(lambda a, b: lax.ragged_dot(a, b, g), 0, 1)(a, b),
@@ -227,7 +227,9 @@ ON_TPU: dict[str, tuple[Function, tuple[Any, ...], Sharding]] = {
 
 
 def _check(module: Module, args: list[Any], spec: Sharding, of_jax: list[Any]) -> None:
-    """Check the reference against JAX, and the partition over 3 x 2 devices (with uneven tiles) against the reference."""
+    """Compare the reference evaluator with JAX, and the program partitioned over 3 x 2 devices (with uneven tiles) with
+    the reference.
+    """
     mesh = make_mesh({"x": 3, "y": 2})
     first = module.graph.inputs[0].type.rank
     split = Sharding(fit(spec, max(first, spec.rank)).dims[:first])
@@ -241,7 +243,7 @@ def _check(module: Module, args: list[Any], spec: Sharding, of_jax: list[Any]) -
 
 
 def _agrees(expected: list[Any], of_jax: list[Any], bounds: list[Any]) -> None:
-    """Require equality within the rounding bounds, plus the error of JAX's own functions (some 30 ulp of f32)."""
+    """Require equality within the rounding bounds plus 30 ulp of f32, about the error of JAX's own functions."""
     for actual, reference, bound in zip(expected, of_jax, bounds, strict=True):
         assert (actual.shape, actual.dtype) == (reference.shape, reference.dtype)
         slack = 4e-6 * (1 + np.abs(reference)) if reference.dtype.kind in "fc" else 0
@@ -261,8 +263,8 @@ def test_jax_program_matches_jax(name: str) -> None:
 @pytest.mark.parametrize("name", [name for name in ON_TPU if "ragged" in name])
 @pytest.mark.parametrize("platform", ["cpu", "cuda"])
 def test_ragged_dot_of_any_platform_is_one_matmul(name: str, platform: str) -> None:
-    """JAX lowers a ragged dot to basic ops for CPUs and to a composite for GPUs. Both become one ragged matmul, except
-    in batches.
+    """JAX lowers a ragged dot to basic ops for CPUs and to a composite for GPUs. meshgen imports both as one ragged
+    matmul, except in batches.
     """
     function, args, _ = ON_TPU[name]
     text = jax.jit(function).trace(*args).lower(lowering_platforms=(platform,)).as_text()

@@ -1,4 +1,6 @@
-"""Locations and name stacks of JAX ops, for each form of a program. Explanations use these names."""
+"""Source locations and name stacks of JAX ops. Every form of a program must have them, because explanations use them as
+names.
+"""
 
 from __future__ import annotations
 

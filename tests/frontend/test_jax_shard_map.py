@@ -15,7 +15,7 @@ from meshgen.testing.oracle import check
 jax = pytest.importorskip("jax")
 lax, P = jax.lax, jax.sharding.PartitionSpec
 MESH = jax.sharding.AbstractMesh((2, 4), ("x", "y"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
-A = np.arange(96, dtype=np.float32).reshape(8, 12) - 50  # integers, whose sums are exact
+A = np.arange(96, dtype=np.float32).reshape(8, 12) - 50  # integers, so that sums are exact
 EDGE = [(0, 1), (1, 2), (2, 3)]
 RING = [(3, 0), *EDGE]
 
@@ -79,9 +79,7 @@ ONES: dict[str, Callable[[Any, Any], Any]] = {
 @pytest.mark.parametrize("name", ONES)
 @pytest.mark.parametrize("sizes", [(1, 4), (1, 1), (4, 1)], ids=str)
 def test_collectives_over_axis_of_one_device_are_identities(name: str, sizes: tuple[int, int]) -> None:
-    """If all manual axes have one device, JAX prints collectives without a manual computation, and often without a
-    mesh.
-    """
+    """If all manual axes have one device, JAX lowers collectives outside of a manual computation, often without a mesh."""
     mesh = jax.sharding.AbstractMesh(sizes, ("x", "y"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
     axis = "xy"[sizes.index(1)]
     mapped = jax.shard_map(lambda a: ONES[name](a, axis), mesh=mesh, in_specs=P(axis), out_specs=P(axis), axis_names={axis}, check_vma=False)  # fmt: skip
@@ -93,7 +91,7 @@ def test_collectives_over_axis_of_one_device_are_identities(name: str, sizes: tu
     np.testing.assert_array_equal(np.asarray(compile_program(text, target="cpu")(A)), A)
 
 
-TILES = [np.split(half, 4, 1) for half in np.split(A, 2)]  # split along x, then along y
+TILES = [np.split(half, 4, 1) for half in np.split(A, 2)]  # tiles of an array that is split along x, then along y
 COLUMN_SUM, TOTAL = A[:4] + A[4:], np.add.reduce([tile for row in TILES for tile in row])
 INNER: dict[str, tuple[Callable[[Any], Any], Any, np.ndarray[Any, Any]]] = {
     "psum of the outer axis": (lambda b: lax.psum(b, "x"), P(None, "y"), np.tile(COLUMN_SUM, (2, 1))),

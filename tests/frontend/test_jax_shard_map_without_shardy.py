@@ -1,4 +1,6 @@
-"""JAX's shard_map without Shardy, which is lowered to GSPMD's shape conversions, compared with JAX."""
+"""JAX's shard_map without Shardy, compared with JAX. JAX lowers it to GSPMD's conversions between full and shard
+shapes.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ NAMES = (
     "jit inside", "same", "auto", "auto index", "auto matmul", "auto loop", "auto gradient", "auto in scan",
     "auto of three", "auto size one", "auto with one", "nested",
 )  # fmt: skip
-WITHOUT_CONVERSIONS = "auto size one"  # the only manual axis has size 1
+WITHOUT_CONVERSIONS = "auto size one"  # this case has no conversions, because its only manual axis has size 1
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +72,7 @@ def without_shardy() -> Iterator[None]:
 
 @pytest.mark.usefixtures("without_shardy")
 def test_mesh_axes_are_taken_from_trace() -> None:
-    """The text names no axes, so their names come from the trace."""
+    """The text has no names of axes, so they are taken from the traced function."""
     spec = jax.sharding.PartitionSpec(("dp", "tp"))
     mesh = jax.sharding.AbstractMesh((2, 4), ("dp", "tp"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
     mapped = jax.shard_map(lambda a: a - jax.lax.psum(a, "tp"), mesh=mesh, in_specs=spec, out_specs=spec)

@@ -1,4 +1,6 @@
-"""JAX functions without `jax.jit`, and functions of frameworks that wrap one: results, names, updated modules."""
+"""JAX functions without `jax.jit`, and functions wrapped by frameworks (flax.nnx, equinox): results, names, and updates
+of modules.
+"""
 
 from __future__ import annotations
 
@@ -99,7 +101,7 @@ def test_arguments_bound_by_partial_are_named_weights(function: Any, tmp_path: P
 
 
 def nnx_step(**options: Any) -> tuple[Any, Any]:
-    """Return a training step under `nnx.jit`, and a function that creates its model and optimizer."""
+    """Return a training step under `nnx.jit`, and a function that creates the model and the optimizer of the step."""
     nnx, optax = pytest.importorskip("flax.nnx"), pytest.importorskip("optax")
 
     class Net(nnx.Module):  # pyright: ignore

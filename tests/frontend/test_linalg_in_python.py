@@ -1,5 +1,5 @@
-"""`mg.linalg` and `mg.fft`, compared with NumPy on three devices. Factors are tested by their product because their
-signs are arbitrary.
+"""`mg.linalg` and `mg.fft`, compared with NumPy on three devices. Of a factorization, the product of the factors is
+compared, because the signs of factors are arbitrary.
 """
 
 from __future__ import annotations

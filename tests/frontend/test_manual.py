@@ -1,4 +1,4 @@
-"""Parsing of manual computations and of StableHLO's collectives, and errors for invalid ones."""
+"""Parsing of manual computations and of StableHLO's collectives, and errors in invalid ones."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SUM = """({ ^bb0(%a: tensor<f32>, %b: tensor<f32>):
 
 def manual(body: str, local: str = "2x6", result: str = "2x6", ins: str = '{"y"}, {}', outs: str = '{"y"}, {}',
            axes: str = '"y"', result_sizes: str = "8x6", argument_sizes: str = "8x6") -> str:  # fmt: skip
-    """Return a program with one manual computation. `body` defines %r, computed from the tile %t."""
+    """Return a program with one manual computation. The lines `body` must define its result %r from the tile %t."""
     return f"""{MESH}func.func @main(%x: tensor<{argument_sizes}xf32>) -> tensor<{result_sizes}xf32> {{
   %0 = sdy.manual_computation(%x) in_shardings=[<@mesh, [{ins}]>] out_shardings=[<@mesh, [{outs}]>] manual_axes={{{axes}}} (%t: tensor<{local}xf32>) {{
     {body}
@@ -37,7 +37,7 @@ def manual(body: str, local: str = "2x6", result: str = "2x6", ins: str = '{"y"}
 
 
 def local(body: str, kind: str = "tensor<4x6xf32>", result: str = "") -> str:
-    """Return a per-device program. `body` defines %r, computed from the tile %t."""
+    """Return a per-device program. The lines `body` must define its result %r from the tile %t."""
     return f"{MESH}func.func @main(%t: {kind}) -> {result or kind} {{\n  {body}\n  return %r : {result or kind}\n}}"
 
 
@@ -91,8 +91,8 @@ def test_free_axes_are_separated_from_manual_axes() -> None:
 
 
 def test_nested_manual_computation_is_flattened() -> None:
-    """The outer value is replicated along the inner axes, so the inner computation becomes a slice, its body and a
-    gather.
+    """The value outside is replicated along the axes of the inner computation. So this becomes a slice, the inner body,
+    and an all_gather.
     """
     inner = """%r = sdy.manual_computation(%t) in_shardings=[<@mesh, [{}, {"x"}]>] out_shardings=[<@mesh, [{}, {"x"}]>] manual_axes={"x"} (%u: tensor<2x3xf32>) {
       %v = stablehlo.tanh %u : tensor<2x3xf32>
@@ -127,7 +127,7 @@ COLLECTIVES = [
     ("body", "result", "op", "attrs"), COLLECTIVES, ids=[f"{c[2]}{i}" for i, c in enumerate(COLLECTIVES)]
 )
 def test_replica_groups_become_mesh_axes(body: str, result: str, op: str, attrs: dict[str, object]) -> None:
-    """A program with collectives at top level is a per-device program, and its text round-trips."""
+    """A program whose top level has collectives is a per-device program. It is printed and parsed as one."""
     module = parse_text(local(body, result=result))
     node = first(module)
     assert (node.op, node.attrs, module.stage) == (op, attrs, "partition")
@@ -143,7 +143,7 @@ def test_partition_id_becomes_process_index() -> None:
 
 
 def within(end: str, axes: str, tile: str) -> str:
-    """Return a manual computation for the body of another one, which reads its tile of 4 x 6."""
+    """Return a manual computation to use inside another one, whose tile of 4 x 6 it reads."""
     return f"""%r = sdy.manual_computation(%t) in_shardings=[<@mesh, [{end}]>] out_shardings=[<@mesh, [{end}]>] manual_axes={{{axes}}} (%u: tensor<{tile}xf32>) {{
       %v = stablehlo.tanh %u : tensor<{tile}xf32>
       sdy.return %v : tensor<{tile}xf32>

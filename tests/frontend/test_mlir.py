@@ -133,7 +133,9 @@ def test_unreadable_mlir_is_rejected(tmp_path: Path) -> None:
 
 
 def test_public_functions_on_different_grids_become_entries(tmp_path: Path) -> None:
-    """This includes per-device functions: a function of another entry has no influence on an entry's mesh."""
+    """Some of the functions are per-device programs. The mesh of an entry must not depend on the functions of other
+    entries.
+    """
     rows, both = (
         "grid_axes = [0] : tensor<4x6xf32> -> tensor<4x6xf32>",
         "grid_axes = [0, 1] : tensor<4x2xf32> -> tensor<4x2xf32>",

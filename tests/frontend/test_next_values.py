@@ -1,4 +1,6 @@
-"""The next values of donated arguments: results are paired by structure and path, not by the order of their types."""
+"""Next values of donated arguments: which result of a step is the next value of which argument. They are paired by
+structure and path, not by the order of equal types.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,7 @@ def signature_of(step: Any, args: Any, donate: Any) -> Signature:
 
 
 def next_values(step: Any, args: Any, donate: Any) -> dict[str, str]:
-    """Return the path of the next value of each donated array."""
+    """Return, for each donated array, the path of the result that is its next value."""
     signature = signature_of(step, args, donate)
     path_of_result = paths(signature.result or Branch())
     return {name: path_of_result[result_index] for name, result_index in signature.state.next_values.items()}
@@ -51,7 +53,8 @@ def updated(tree: Any) -> Any:
         (lambda state, x: {"state": updated(state), "loss": x.sum()}, "result.state"),
         (lambda state, x: (x.sum(), (x.sum(), {"new": updated(state)})), "result.1.1.new"),
         (lambda state, x: updated(state), "result"),
-        (lambda state, x: (x.sum(), {"lr": state["lr"], "w": state["w"] - x}), "result.1"),  # returns a leaf unchanged
+        # this step returns the leaf `lr` unchanged
+        (lambda state, x: (x.sum(), {"lr": state["lr"], "w": state["w"] - x}), "result.1"),
     ],
 )
 def test_next_state_is_result_of_same_structure(step: Any, result_path: str) -> None:
@@ -115,7 +118,7 @@ def test_session_with_ambiguous_state_is_rejected(tmp_path: Path) -> None:
     tree, x = {"w": np.ones(4, np.float32), "b": np.ones(4, np.float32)}, np.ones(4, np.float32)
     exe.save(tmp_path / "m.mgx")
     module = mg.load(tmp_path / "m.mgx")
-    np.testing.assert_array_equal(module(tree, x)[1]["w"], tree["w"] + 1)  # plain calls need no state
+    np.testing.assert_array_equal(module(tree, x)[1]["w"], tree["w"] + 1)  # calls outside a session need no next values
     with pytest.raises(UsageError, match=r'MG0112.*\n.*\n.*\n?.*donate=\{"p": "result.1"\}'):
         module.session()
 
@@ -132,7 +135,7 @@ JAX_STATE = {"w": np.ones(4, np.float32), "lr": np.float32(0.1), "unread": np.fl
 
 
 def test_session_continues_state_like_jax_loop(tmp_path: Path) -> None:
-    """JAX aliases the learning rate with the loss, and one array of the state is unused."""
+    """In JAX's text the learning rate aliases the loss, and one array of the state is unused."""
     jax = pytest.importorskip("jax")
     jitted, x = jax.jit(jax_step, donate_argnums=0), np.ones(4, np.float32)
     mg.compile(jitted, {"d": 2}, args=(JAX_STATE, x), target="cpu").save(tmp_path / "m.mgx")

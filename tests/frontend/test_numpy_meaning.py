@@ -1,4 +1,4 @@
-"""NumPy's functions have NumPy's semantics for every element type: values, and the type of the result."""
+"""Functions with the names of NumPy's compute the same values, with the same result type, for every element type."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ FLOATS, COMPLEX = [np.float16, BF16, np.float32, np.float64], [np.complex64, np.
 ALL = [*BOOLS, *INTEGERS, *FLOATS, *COMPLEX]
 REAL = [*INTEGERS, *FLOATS]
 
-# Names with their operand types, except integers that become floats (test_float_results_of_integers_are_f32).
+# Names of functions with their operand types. Integers that give float results are tested in
+# test_float_results_of_integers_are_f32.
 UNARY: list[tuple[str, list[Any]]] = [
     ("negative", [*REAL, *COMPLEX]), ("abs", ALL), ("sign", REAL), ("floor", [*BOOLS, *REAL]), ("ceil", [*BOOLS, *REAL]),
     ("square", ALL), ("exp", [*FLOATS, *COMPLEX]), ("tanh", FLOATS), ("isfinite", ALL), ("logical_not", ALL),
@@ -64,7 +65,7 @@ def assert_matches(actual: Any, expected: Any) -> None:
     assert (actual.dtype, actual.shape) == (expected.dtype, expected.shape)
     if expected.dtype.kind in "biu":
         np.testing.assert_array_equal(actual, expected)
-    else:  # integers below 10 and quarters of them: a few roundings
+    else:  # numbers are integers below 10 and quarters of them, so results differ by a few roundings
         eps = float(ml_dtypes.finfo(expected.dtype).eps)
         np.testing.assert_allclose(
             actual.astype(np.complex128), expected.astype(np.complex128), rtol=8 * eps, atol=8 * eps
@@ -133,7 +134,7 @@ def test_dtype_of_tensor_is_numpy_dtype() -> None:
 
 
 def test_float_results_of_integers_are_f32() -> None:
-    """JAX has the same rule; NumPy's result is f16, f32 or f64, depending on the integer's width."""
+    """JAX has the same rule. NumPy's result is f16, f32 or f64, depending on the width of the integer."""
     for dtype in (*BOOLS, *INTEGERS):
         x = example(dtype, 1)
         for function in (

@@ -140,8 +140,8 @@ def test_missing_or_wrong_size_is_rejected() -> None:
 
 
 def external(folder: Path, **changed: str) -> str:
-    """Write a model with its weights in a separate file. `changed` entries of the first weight are replaced. Returns
-    the model's path.
+    """Write a model with its weights in a separate file, and return the model's path. `changed` has other values for
+    external-data entries of the first weight.
     """
     path = save(
         onnx_models.mlp(8), folder / "mlp.onnx", save_as_external_data=True, location="mlp.data", size_threshold=64
@@ -246,7 +246,7 @@ def test_missing_onnx_file_is_rejected(tmp_path: Path, capsys: pytest.CaptureFix
 
 
 def test_damaged_onnx_file_is_read_or_rejected_with_code(tmp_path: Path) -> None:
-    """Random bytes of the model are changed."""
+    """Change random bytes of a model file."""
     content, generator = bytearray(onnx_models.resnet(size=8).SerializeToString()), random.Random(0)
     path, verdicts = tmp_path / "damaged.onnx", set[bool]()
     for _ in range(60):

@@ -1,4 +1,4 @@
-"""Inputs of ONNX models with a compile-time value, and operands that need one."""
+"""Inputs of ONNX models whose value is given at compile time, and operands that must have such a value."""
 
 from __future__ import annotations
 
@@ -29,10 +29,9 @@ X, W = f32(2, 3), f32(3, 4)
 
 
 def by_rate(else_op: str, domain: str = "", outside: str = "Neg", outside_domain: str = "") -> Any:
-    """Return a model with a branch: x @ w if the rate is 16000, else an operator `else_op` that is invalid for these
-    shapes.
+    """Return a model with a branch: x' @ w if the input `rate` is 16000, else `else_op` of x' and w.
 
-    `outside` is an operator in front of the branch.
+    x' is the result of the operator `outside` on x. With these shapes, `else_op` is invalid.
     """
 
     def branch(name: str, op: str, domain: str = "") -> Any:
@@ -128,9 +127,8 @@ ROWS = f32(4, 3, 2)
 
 
 def both(op: str, *arrays: Any, operand_indices: tuple[int, ...], **options: Any) -> list[Any]:
-    """Return the results of an operator whose operands are all runtime values.
-
-    Requires the same results if the operands at `operand_indices` are constants instead.
+    """Return the results of an operator whose operands are all runtime values. Require the same results if the operands
+    at `operand_indices` are constants.
     """
     results = run_operator(op, *arrays, **options)
     assert_close(results, run_operator(op, *arrays, known=operand_indices, **options), 1e-6)
@@ -206,7 +204,7 @@ def test_resize_accepts_runtime_roi() -> None:
         1,
         4,
         5,
-    )  # the roi has no effect in this mode
+    )  # in this mode the operand `roi` has no effect
 
 
 def test_sequence_at_accepts_runtime_position() -> None:

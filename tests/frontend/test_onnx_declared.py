@@ -1,5 +1,5 @@
-"""ONNX models whose declared types contradict the computed ones or the standard are rejected, and the error names the
-node.
+"""Declared types in ONNX models. If they contradict the computed types or the standard, the model is rejected with the
+name of the node.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tests.onnx_models import Builder  # noqa: E402
 
 
 def sums() -> Any:
-    """Return a model that computes x + x + w with a weight w."""
+    """Return a model that computes (x + x) + w with a weight w."""
     b = Builder("/net")
     y = b("Add", b("Add", "x", "x"), b.weight("w", 2, 3))
     return b.model([("x", "f32", [2, 3])], [(y, "f32")])

@@ -1,4 +1,4 @@
-"""Operators of `ai.onnx.ml`, compared with NumPy versions of ONNX Runtime's definitions."""
+"""Operators of the domain `ai.onnx.ml`, compared with NumPy implementations that follow ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_multi_class_classifier_selects_largest_score(transform: str, function: 
 
 
 def test_softmax_zero_keeps_zero_scores() -> None:
-    """The scores of the last row are -0.1, 0, 0.2."""
+    """SOFTMAX_ZERO is a softmax that ignores zero scores. The scores of the last row are -0.1, 0 and 0.2."""
     results = classified(X, W, B, LABELS, "SOFTMAX_ZERO")
     assert_close([results[1][3], results[1][0]], [[0.42555746, 0, 0.5744425], softmax(X @ W.T + B)[0]])
 

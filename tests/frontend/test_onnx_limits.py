@@ -1,4 +1,4 @@
-"""ONNX models that would take too much time or memory to import are rejected, with the reason and the location."""
+"""ONNX models whose import would take too much time or memory. They are rejected with the reason and the location."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def error_text(model: Any, **options: Any) -> str:
 
 
 def calls(levels: int, first: str = "Tanh") -> Any:
-    """Return a model with a chain of functions: each calls the previous one twice.
+    """Return a model with a chain of `levels` functions, each of which calls the previous one twice.
 
-    The body of the first function is `first`, an operator or a function.
+    The first one calls `first`, which is an operator or one of the functions.
     """
     bodies = [[helper.make_node(first, ["a"], ["b"], domain="" if first == "Tanh" else "d")]]
     for n in range(1, levels):
@@ -77,7 +77,7 @@ def test_absurd_line_number_in_stack_trace_is_ignored() -> None:
 
 
 def loop(trip_count: int, condition: str, rows: bool = False) -> Any:
-    """Return a model that doubles v in a loop with a constant trip count."""
+    """Return a model that doubles v in each iteration of a loop with a constant trip count."""
     nodes = [helper.make_node("Add", ["v", "v"], ["w"])]
     if condition == "less":
         nodes += [
@@ -114,7 +114,7 @@ def test_loop_with_condition_may_have_huge_trip_count() -> None:
 
 
 def growing(trip_count: int) -> Any:
-    """Return a model whose loop appends an element to a sequence in each iteration, with two nodes in the body."""
+    """Return a model whose loop appends an element to a sequence in each iteration. Its body has two nodes."""
     body = Builder()
     grown = body("SequenceInsert", "s", "x")
     on = body("Identity", "c")

@@ -1,4 +1,6 @@
-"""Models in the form that exporters write, compared with the onnx package's reference, unsharded and sharded."""
+"""Models in the form that exporters write, compared with the reference of the onnx package. They run on one device and
+sharded.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +61,7 @@ def test_onnx_attention_is_one_kernel_per_layer() -> None:
     assert "attention" in executable.plan.kernels and not executable.comms
     assert (
         executable.cost.kernels == 16
-    )  # 7 per layer, one for the embedding and the first norm, one for the last norm, and one for the logits
+    )  # 7 kernels per layer; one for the embedding and the first norm, one for the last norm, one for the logits
 
 
 def test_shape_arithmetic_is_folded() -> None:
@@ -71,5 +73,5 @@ def test_shape_arithmetic_is_folded() -> None:
         "add",
         "select",
         "reshape",
-    }  # the nodes of a single gather, that of the tokens
+    }  # these are the nodes of the only gather, which looks up tokens
     assert sum(node.op == "gather" for node in module.graph.nodes) == 1

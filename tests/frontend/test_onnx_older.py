@@ -1,4 +1,6 @@
-"""Operators of opsets below 7, whose broadcasting and attributes differ, and batch norms in training."""
+"""Operators of opsets below 7, which broadcast differently and have other attributes. Batch norms in training mode are
+also tested.
+"""
 
 from __future__ import annotations
 
@@ -78,7 +80,7 @@ SCALE, BIAS, MEAN, VARIANCE = f32(3), f32(3), f32(3), np.abs(f32(3))
 
 
 def trained(dims: tuple[int, ...] = (0, 2), momentum: float = 0.9) -> list[Any]:
-    """Return the normalized rows, the updated running mean and variance, and the batch's mean and variance."""
+    """Return the normalized rows, the updated running mean and variance, and the mean and variance of the batch."""
     batch_mean, batch_variance = X.mean(dims), X.var(dims)
     normal = (X - X.mean(dims, keepdims=True)) / np.sqrt(X.var(dims, keepdims=True) + 1e-5)
     running = [old * momentum + new * (1 - momentum) for old, new in ((MEAN, batch_mean), (VARIANCE, batch_variance))]

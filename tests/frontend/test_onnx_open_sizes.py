@@ -1,5 +1,5 @@
-"""ONNX models with symbolic dims that stay open: formulas of the symbols are preserved, and shape arithmetic is part of
-the program.
+"""ONNX models with symbolic dims that stay open: formulas of symbols are preserved, and shape arithmetic is executed at
+runtime.
 """
 
 from __future__ import annotations

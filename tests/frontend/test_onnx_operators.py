@@ -1,4 +1,4 @@
-"""ONNX operators and variants that the node tests of the onnx package do not cover."""
+"""ONNX operators, and variants of them, that the node tests of the onnx package do not cover."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def run(model: Any, *arrays: Any) -> list[Any]:
 
 
 def single_operator_model(op: str, *arrays: Any, results: int = 1, domain: str = "", opset: int = 23, known: tuple[int, ...] = (), kind: str = "f32", **attributes: Any) -> Any:  # fmt: skip
-    """Return a model of one operator, and the operands that are its inputs. Operands with an index in `known` become
+    """Return a model of one operator, and the arrays for its inputs. Operands whose index is in `known` are
     initializers.
     """
     b = Builder()
@@ -63,8 +63,8 @@ def assert_close(results: Any, expected: Any, tolerance: float = 2e-5) -> None:
 
 @pytest.mark.parametrize("step", [1, 2, -1, -3])
 def test_slice_bounds_are_clamped(step: int) -> None:
-    """This follows the text of the standard. Its reference returns no rows for negative steps that start before the
-    first row.
+    """The expected rows follow the text of the standard. The reference of the onnx package returns none if a negative
+    step starts before the first row.
     """
     x = f32(5, 2)
     ends = ((0, 5), (0, 5)) if step > 0 else ((0, 4), (-1, 4))
@@ -152,8 +152,7 @@ def test_runtime_rotary_embedding_matches_standard() -> None:
         assert_close(run_operator("RotaryEmbedding", x, runtime_positions, cos, sin, domain=MICROSOFT), expected)
 
 
-# Recurrent operators: directions and lengths, which the package's reference lacks
-# --------------------------------------
+# Recurrent operators: directions and sequence lengths. The reference of the onnx package does not implement them.
 
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 
@@ -257,9 +256,7 @@ def test_long_range_becomes_iota() -> None:
 
 
 def test_group_query_attention_updates_cache_per_sequence() -> None:
-    """The reference is standard attention over the valid rows of each sequence. ONNX Runtime's own operator agrees with
-    it.
-    """
+    """The expected result is standard attention over the valid rows of each sequence, which ONNX Runtime also computes."""
     q, k, v, past_k, past_v = f32(2, 1, 32), f32(2, 1, 16), f32(2, 1, 16), f32(2, 2, 8, 8), f32(2, 2, 8, 8)
     lengths, total = np.array([6, 3], np.int32), np.array(7, np.int32)
     operands = (q, k, v, past_k, past_v, lengths, total)

@@ -1,4 +1,6 @@
-"""GridSample with cubic weights: each tap is clamped to the image, not the sample position."""
+"""GridSample with cubic weights clamps each tap to the image. It does not clamp the position at which the image is
+sampled.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ Array = np.ndarray[Any, Any]
 
 
 def cubic(image: Array, ys: Array, xs: Array, a: float = -0.75) -> Array:
-    """Return cubic samples of an image at positions [r]. Taps outside the image read the nearest row or column."""
+    """Sample an image at positions [r] with cubic weights. A tap outside the image reads the nearest row or column."""
 
     def weights(distance: Array) -> Array:
         near = ((a + 2) * distance - (a + 3)) * distance**2 + 1

@@ -1,4 +1,4 @@
-"""Divisors of average pools are computed without a table of all window elements."""
+"""Divisors of average pools: meshgen computes them without a table of all window elements."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from tests.frontend.numpy_expressions import compare
 
 LOGITS = np.random.default_rng(0).standard_normal((4, 6)).astype(np.float32)
 
-# Functions of `random` (meshgen's or JAX's), a key and logits. Their results are bitwise equal.
+# Functions of a `random` module (meshgen's or JAX's), a key and logits. Both modules return bitwise equal results.
 EXACT: dict[str, Callable[[Any, Any, Any], Any]] = {
     "key of a seed": lambda r, key, x: r.bits(r.key(12345), (3,)),
     "split": lambda r, key, x: [r.bits(subkey, (2,)) for subkey in r.split(key, 3)],
@@ -39,7 +39,7 @@ EXACT: dict[str, Callable[[Any, Any, Any], Any]] = {
     "categorical several times": lambda r, key, x: r.categorical(key, x, shape=(5, 4)),
 }  # fmt: skip
 CLOSE: dict[str, Callable[[Any, Any, Any], Any]] = {
-    # XLA rounds the scaled number once
+    # XLA scales and shifts with a single rounding
     "uniform in bounds": lambda r, key, x: r.uniform(key, (9,), minval=-2.0, maxval=3.0),
     "normal": lambda r, key, x: r.normal(key, (6, 5)),
     "truncated_normal": lambda r, key, x: r.truncated_normal(key, -1.0, 2.0, (30,)),
@@ -53,7 +53,7 @@ def drawn_by(random: Any, key: Any, x: Any) -> dict[str, Any]:
 
 
 def test_random_draws_match_jax_bitwise() -> None:
-    """Runs on three devices with uneven shards of `x`."""
+    """The draws are on three devices, with uneven shards of `x`."""
     key, logits = jax.random.key(42), jnp.asarray(LOGITS)
     executable = mg.compile(
         partial(drawn_by, mg.random), {"d": 3}, args=[key, LOGITS], in_specs={"x": mg.P("d")}, target="cpu"

@@ -1,5 +1,5 @@
-"""Functions of random structures, called with permuted dicts, lists as tuples, and keywords, compared with NumPy and
-JAX.
+"""Functions of random pytrees, called with permuted dicts, tuples in place of lists, and keywords. Results are compared
+with NumPy and JAX.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import pytest
 import meshgen as mg
 from meshgen.errors import ArgumentError
 
-SHAPE = (4,)  # all leaves have the same shape, so that swapped leaves cause wrong results and not errors
+SHAPE = (4,)  # shape of all leaves, so that swapped leaves cause wrong results and not errors
 
 
 class Pair(NamedTuple):
@@ -23,7 +23,7 @@ class Pair(NamedTuple):
 
 
 def structure(draw: random.Random, depth: int, leaf: Callable[[], Any]) -> Any:
-    """Return a random structure of at most depth `depth`."""
+    """Return a random pytree whose depth is at most `depth`."""
     kind = draw.choice(["leaf", "dict", "list", "tuple", "pair", "none"]) if depth else "leaf"
     branches = [structure(draw, depth - 1, leaf) for _ in range(draw.randint(1, 3))] if depth else []
     if kind == "dict":
@@ -34,7 +34,9 @@ def structure(draw: random.Random, depth: int, leaf: Callable[[], Any]) -> Any:
 
 
 def weighted(tree: Any, weight: int = 1) -> Any:
-    """Return a weighted sum of all leaves. The weight of each leaf depends on its path."""
+    """Return a sum of all leaves with weights. The weight of a leaf depends on its path, so swapped leaves change the
+    sum.
+    """
     if tree is None:
         return 0.0
     if not isinstance(tree, (dict, list, tuple)):
@@ -47,7 +49,7 @@ def weighted(tree: Any, weight: int = 1) -> Any:
 
 
 def shuffled(draw: random.Random, tree: Any) -> Any:
-    """Return the structure with permuted dicts, and with lists and tuples replaced by each other at random."""
+    """Return `tree` with permuted dicts. Some lists are replaced by tuples and some tuples by lists."""
     if isinstance(tree, dict):
         return {key: shuffled(draw, tree[key]) for key in draw.sample(list(tree), len(tree))}
     if isinstance(tree, Pair):
@@ -78,7 +80,8 @@ def drawn(seed: int) -> tuple[random.Random, list[Any]]:
 
 def assert_equal_results(actual: Any, expected: Any) -> None:
     assert list(actual) == list(expected)
-    np.testing.assert_array_equal(actual["sum"], expected["sum"])  # integers below 2**24 are exact
+    # sums of integers below 2**24, which are exact in f32
+    np.testing.assert_array_equal(actual["sum"], expected["sum"])
     np.testing.assert_array_equal(actual["rest"][1].first, expected["rest"][1].first)
 
 

@@ -1,4 +1,4 @@
-"""JAX functions exported with symbolic shapes match JAX at any sizes."""
+"""JAX functions that are exported with symbolic shapes. At any sizes their results match JAX's."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ FUNCTIONS = (softmax, attention, padded, halves, gathered, loop, rows, gradients
 
 @cache
 def exported(function: Function) -> str:
-    """Return the text of a function with `2*b` rows."""
+    """Return the text of a function whose argument has `2*b` rows."""
     (b,) = export.symbolic_shape("b")
     kinds = [jax.ShapeDtypeStruct(shape, jnp.float32) for shape in ((2 * b, 16), (16, 8))]
     return str(export.export(jax.jit(function))(*kinds).mlir_module())
@@ -95,7 +95,7 @@ def exported(function: Function) -> str:
 
 @cache
 def imported(function: Function) -> Module:
-    """Return the imported program, which tests must not change."""
+    """Return the imported program. Tests share it and must not change it."""
     return parse_text(exported(function))
 
 
@@ -147,7 +147,7 @@ def test_shape_option_fixes_open_sizes(tmp_path: Path, capsys: pytest.CaptureFix
     file.write_text(exported(softmax))
     assert main(["check", str(file), "--shape", "arg0=6x16", "--mesh", "d=4", "--spec", "arg0=d,_"]) == 0
     capsys.readouterr()
-    assert main(["check", str(file)]) == 0  # chooses the sizes itself
+    assert main(["check", str(file)]) == 0  # the command chooses the sizes
     assert "tried" in capsys.readouterr().err
     assert main(["explain", str(file)]) == 1
     error = capsys.readouterr().err

@@ -1,5 +1,5 @@
-"""The tracer: every operation is compared with NumPy or with its definition, and argument structures, annotations and
-locations are tested.
+"""The tracer: every operation is compared with NumPy or with its definition. Structures of arguments, annotations and
+locations are also tested.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def normal(*shape: int, seed: int = 0) -> Array:
 
 
 def run_traced(function: Callable[..., Any], *args: Array) -> Any:
-    """Return the results of the traced graph, after verifying every node."""
+    """Trace a function, verify every node of the graph, and return the results of the graph."""
     result = mg.trace(function, args)
     graph = result.module.graph
     assert [fault for node in graph.nodes for fault in verify_node(node)] == []
@@ -229,7 +229,7 @@ def test_python_scalars_are_weakly_typed(dtype: str, number: float, result: str)
 
 
 def test_sum_of_bf16_accumulates_in_f32() -> None:
-    ones = np.ones(1000, ml_dtypes.bfloat16)  # a sum in bf16 would stop at 256
+    ones = np.ones(1000, ml_dtypes.bfloat16)  # if the sum accumulated in bf16, it would stop at 256
     total = run_traced(lambda x: x.sum(), ones)
     assert (total.dtype, float(total)) == (np.dtype(ml_dtypes.bfloat16), 1000.0)
 
@@ -327,7 +327,7 @@ def test_numpy_logical_functions_test_for_nonzero() -> None:
 
 
 def test_moveaxis_survives_saving(tmp_path: Path) -> None:
-    """NumPy integers in the attributes of kernels are saved as plain integers."""
+    """The permutation has NumPy integers. They must be saved as plain integers in the attributes of kernels."""
     x = np.arange(24.0, dtype=np.float32).reshape(2, 3, 4)
     mg.compile(lambda x: mg.moveaxis(mg.tanh(x), (0, 1), (1, 2)), {"dp": 2}, args=[x], target="cpu").save(
         tmp_path / "m.mgx"

@@ -1,6 +1,4 @@
-"""`mg.manual`: functions of one device's tiles, with collectives over named axes, inside programs without other
-collectives.
-"""
+"""`mg.manual`: functions of the tiles of one device, with explicit collectives over named axes."""
 
 from __future__ import annotations
 
@@ -61,8 +59,8 @@ def test_manual_collective_matches_numpy(name: str) -> None:
 
 
 def test_axes_outside_manual_stay_free() -> None:
-    """The body is manual over y only. Its argument is sharded over x as well, and an annotation inside the body shards
-    over x.
+    """The body is manual over y only. Its argument is also sharded over x, and so is a value that is annotated inside
+    the body.
     """
 
     def program(x: mg.Tensor) -> mg.Tensor:

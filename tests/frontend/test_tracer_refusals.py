@@ -1,4 +1,4 @@
-"""Errors of the tracer, which have the user's line."""
+"""Errors of the tracer. They are located at the line of the user's code."""
 
 from __future__ import annotations
 

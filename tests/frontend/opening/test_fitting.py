@@ -44,7 +44,7 @@ def test_unsupported_function_is_not_fitted(text: str) -> None:
 @pytest.mark.parametrize("high", [None, 512, 40, 12, 9])
 @pytest.mark.parametrize("text", ["s//2", "(s + 1)//2*3", "s//2*2", "s - s//2 + 1", "s % 3", "-s % 8", "(s + 2)//16"])
 def test_quotient_is_fitted_to_samples_of_all_remainders(text: str, high: int | None) -> None:
-    """A range with too few sizes may have no formula."""
+    """If a range has too few sizes, there may be no formula."""
     formula = fit_formula(formulas({"s": (2, high)}, rounds=True), text)
     assert formula is not None or (high or 512) <= 40
     for n in range(2, 1 + (high or 300)):

@@ -1,5 +1,5 @@
-"""A program with open sizes is built from reads at a few sizes. At any other size it must equal the program that is
-read there.
+"""Programs with open sizes. A program is read at a few sizes, from which the open program is built. At any other size
+it must equal the program that is read at this size.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""The sizes at which a program is read must be distinct, inside their ranges, and cover all remainders."""
+"""The sizes at which an open program is read. They must be distinct, inside their ranges, and cover all remainders of
+the divisors.
+"""
 
 from __future__ import annotations
 

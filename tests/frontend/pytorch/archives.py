@@ -1,9 +1,7 @@
-"""Small models and their `.pt2` files. `python -m tests.frontend.pytorch.archives` writes the files, with torch's
-results beside them.
+"""Small models and their `.pt2` files.
 
-The files make the tests independent of an installed torch. `--new` writes `counter_new.pt2` with a newer torch, and
-`--open` writes
-programs with open sizes.
+`python -m tests.frontend.pytorch.archives` writes the files, and beside them the results that torch computes. So the
+tests need no torch. `--new` writes `counter_new.pt2` with a newer torch, and `--open` writes programs with open sizes.
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ DATA_FOLDER = Path(__file__).parents[2] / "data" / "torch"
 
 
 def counter() -> tuple[Any, tuple[Any, ...]]:
-    """Return a model with parameters, persistent and other buffers that it updates, a constant, and a dict as its
+    """Return a model with parameters, buffers (persistent and others) that it updates, a constant, and a dict as its
     result.
     """
     import torch
@@ -89,7 +87,7 @@ def decoder() -> tuple[Any, tuple[Any, ...]]:
 
 
 def block() -> tuple[Any, list[tuple[int, ...]], Any]:
-    """Return a block like GPT-2's with embeddings, shapes of its argument, and its open dims: batch and length."""
+    """Return a block like GPT-2's with embeddings, several shapes of its argument, and its open dims: batch and length."""
     import torch
     import torch.nn.functional as F
     from torch import nn
@@ -118,8 +116,8 @@ def block() -> tuple[Any, list[tuple[int, ...]], Any]:
 
 
 def conv() -> tuple[Any, list[tuple[int, ...]], Any]:
-    """Return a convolutional net, shapes of its argument, and its open dims: the batch, and a height that is a multiple
-    of 4.
+    """Return a convolutional net, several shapes of its argument, and its open dims: the batch, and a height that is a
+    multiple of 4.
     """
     import torch
     import torch.nn.functional as F
@@ -150,7 +148,7 @@ def exported(name: str) -> tuple[Any, tuple[Any, ...], Any]:
 
 
 def without_folders(content: bytes) -> bytes:
-    """Make paths of user code in `content` relative to the repository or to the installed packages."""
+    """Make source paths in an archive's `content` relative to the repository or to the folder of installed packages."""
     packages = Path(np.__file__).parents[1], Path(sys.modules["torch"].__file__ or "").parents[1]
     for folder in packages:
         content = content.replace(f"{folder}/".encode(), b"site-packages/")
@@ -169,7 +167,7 @@ def save(program: Any, file: str) -> None:
 
 
 def write(name: str, file: str) -> None:
-    """Write the compressed archive of a program, and the arguments and results of a call."""
+    """Write the archive of a program, and beside it the arguments and the results of one call."""
     import torch
 
     program, args, model = exported(name)
@@ -189,7 +187,9 @@ def write(name: str, file: str) -> None:
 
 
 def write_open(name: str) -> None:
-    """Write the archive of a program with open sizes, and its results for arguments of several shapes."""
+    """Write the archive of a program with open sizes, and the results that torch computes for arguments of several
+    shapes.
+    """
     import torch
 
     model, shapes, dims = {"block": block, "conv": conv}[name]()

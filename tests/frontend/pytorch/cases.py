@@ -1,5 +1,5 @@
-"""Arguments of the test cases of PyTorch's operations, and the path of the file with their programs and results (see
-`torch_cases.py`).
+"""Arguments of the test cases of PyTorch's operations, and the path of the file that has their programs and results
+(`torch_cases.py` writes it).
 
 Floats are drawn from a seed. `i64[3,2]<4` is an array of random integers below 4.
 """
@@ -36,5 +36,5 @@ def arguments(name: str, kinds: tuple[str, ...]) -> list[np.ndarray[Any, Any]]:
 
 
 def array_of(row: Any) -> np.ndarray[Any, Any]:
-    """Return the array that a row of the file describes."""
+    """Return the array that `row`, an entry of the file, describes."""
     return np.array(row["numbers"], float).astype(row["dtype"]).reshape(row["shape"])

@@ -1,5 +1,6 @@
-"""Programs that test names, structures and gradients. `python -m tests.frontend.pytorch.forms` writes their `.pt2`
-files and torch's results.
+"""PyTorch programs that test names of inputs, structures of results, and gradients.
+
+`python -m tests.frontend.pytorch.forms` writes their `.pt2` files, and the results that torch computes.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from tests.frontend.pytorch.archives import DATA_FOLDER, save
 
 
 def tied() -> tuple[Any, tuple[Any, ...]]:
-    """Return a model with a tied head and a buffer named like an argument. It returns numbers and texts beside tensors."""
+    """Return a model whose head and embedding are one tensor, with a buffer named like an argument. Its results include
+    numbers and texts.
+    """
     import torch
     from torch import nn
 
@@ -40,8 +43,8 @@ def tied() -> tuple[Any, tuple[Any, ...]]:
 
 
 def gradients() -> tuple[Any, tuple[Any, ...]]:
-    """Return gradients recorded by make_fx: of a first convolution, whose image needs none, and of an inverse, with
-    constant rates.
+    """Return a program that make_fx recorded: the gradients of a loss with a convolution of an image (which needs no
+    gradient), a matrix inverse, and constant factors.
     """
     import torch
     import torch.nn.functional as F

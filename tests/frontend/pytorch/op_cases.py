@@ -1,4 +1,4 @@
-"""Test cases of further PyTorch operations, and of gradients that `make_fx` records. Needs torch."""
+"""More test cases of PyTorch's operations, and of gradients that `make_fx` records. Needs torch."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ MODES = ("nearest", "nearest-exact", "bilinear", "bicubic")
 
 
 def gradient(function: Callable[..., Any], count: int = 1) -> Callable[..., Any]:
-    """Return a function for the gradients of the sum of squared results of `function`, with respect to its first
-    `count` arguments.
+    """Return a function for the gradients, with respect to its first `count` arguments, of the sum of squared results
+    of `function`.
     """
 
     def gradients(*args: Any) -> Any:
@@ -28,7 +28,7 @@ def gradient(function: Callable[..., Any], count: int = 1) -> Callable[..., Any]
 
 
 def groups(add: Add) -> None:
-    """Add reductions of groups of rows."""
+    """Add reductions over groups of rows."""
     add("scatter_reduced", lambda x, i, s: tuple(x.scatter_reduce(1, i, s, kind, include_self=include) for kind in KINDS for include in (True, False)), "f32[6,5]", "i64[6,3]<5", "f32[6,3]")
     add("index_reduced", lambda x, i, s: tuple(x.index_reduce(0, i, s, kind, include_self=include) for kind in KINDS[1:] for include in (True, False)), "f32[6,5]", "i64[4]<6", "f32[4,5]")
     add("segments", lambda x: tuple(f.segment_reduce(x, kind, lengths=f.tensor([2, 0, 3, 1])) for kind in ("sum", "mean", "max", "min", "prod")), "f32[6,2]")
@@ -37,19 +37,19 @@ def groups(add: Add) -> None:
 
 
 def scalars(add: Add) -> None:
-    """Add reductions along dims of scalars, and reductions of no elements."""
+    """Add reductions of tensors without dims and of tensors without elements."""
     add("dims_of_scalars", lambda x, i: (*x.max(0), *x.min(0, keepdim=True), *x.topk(1), *x.sort(0), *x.kthvalue(1), *x.cummax(0), x.index_select(0, i), x.index_add(0, i, x), x.unfold(0, 1, 1), x.logsumexp(0), x.prod(0), x.amax(0), x.log_softmax(0), x.argmax(0), x.std(0, correction=0)), "f32[]", "i64[1]<1")
     add("means_of_nothing", lambda x: (x.mean(0), x.var(0), *f.std_mean(x, 0, keepdim=True), f.linalg.det(x[:, :0]), f.linalg.slogdet(x[:, :0])[1]), "f32[0,5]")
 
 
 def types(add: Add) -> None:
-    """Add cases for the element types of results: sums of small integers, magnitudes of complex numbers."""
+    """Add cases for the element type of results: sums of small integers, and absolute values of complex numbers."""
     add("sums_of_bytes", lambda x: tuple(g for x in (x.to(f.uint8), x.to(f.int8)) for g in (x.sum(), x.sum(0), x.prod(1), x.cumsum(0), x.cumprod(1), x.nansum(), x.trace(), x[0, 0].cumsum(0), x.sum(dtype=f.uint8))), "i64[3,3]<4")
     add("sizes_of_complex", lambda x, y: tuple(g for z in (f.complex(x, y),) for g in (z.std(), f.std_mean(z, 0)[0], f.view_as_real(f.std_mean(z, 0)[1]), z.norm(p=1), F.normalize(z, dim=0).real, *(f.linalg.vector_norm(z, p, dim=1) for p in (0, 1, 2, 3.0, f.inf, -f.inf)), f.linalg.matrix_norm(z), f.dist(z, z * 2))), "f32[4,3]", "f32[4,3]")
 
 
 def images(add: Add) -> None:
-    """Add pools with and without a batch, resized images, pads."""
+    """Add pooling with and without a batch dim, resizing and padding of images."""
     add("pools_without_a_batch", lambda x: (F.max_pool2d(x, 2), F.avg_pool2d(x, 3, 2, 1), F.max_pool1d(x[0], 2), F.adaptive_max_pool1d(x[0], 2), F.adaptive_avg_pool2d(x, 3), F.max_pool3d(x[None], 2), *F.max_pool2d(x, 3, 2, 1, return_indices=True)), "f32[2,6,7]")
     add("max_places", lambda x: (*F.max_pool3d(x, 2, return_indices=True), *F.max_pool1d(x[0, 0], 3, 2, 1, 2, return_indices=True), *F.adaptive_max_pool2d(x[0], (3, 2), return_indices=True), *F.adaptive_max_pool2d(x[0, :, :3], (4, 4), return_indices=True), *F.adaptive_max_pool3d(x, (3, 2, 3), return_indices=True)), "f32[2,2,4,5,6]")
     add("integer_pool", lambda x: F.avg_pool2d(x, 2) + F.conv2d(x, x[:1, :, :2, :2])[..., ::2, ::2] + F.hardtanh(x, 0, 2)[..., ::2, ::2], "i64[2,3,4,4]<9")
@@ -62,14 +62,14 @@ def images(add: Add) -> None:
 
 
 def columns(add: Add) -> None:
-    """Add windows of images as columns, and other operations that torch can decompose."""
+    """Add im2col (windows of images as columns), and other operations that torch can decompose."""
     window = {"kernel_size": (2, 3), "dilation": (2, 1), "padding": (1, 2), "stride": (1, 2)}
     add("windows_as_columns", lambda x: (F.unfold(x, **window), F.unfold(x[0], 2), F.fold(F.unfold(x, **window), (5, 6), **window), F.fold(F.unfold(x[0], 2), (5, 6), 2)), "f32[2,3,5,6]")
     add("split_at", lambda x: (*x.tensor_split([2, -1, 9], 1), x.mT.ravel(), F.channel_shuffle(x[None], 3), torch.complex(x, x).conj().imag * 2), "f32[6,5]")
 
 
 def views(add: Add) -> None:
-    """Add conjugates, views of memory, and writes to views."""
+    """Add conjugates, views that share memory, and writes to views."""
 
     def written(x: Any, y: Any) -> Any:
         x, z = x.clone(), torch.complex(x, y).clone()
@@ -97,7 +97,7 @@ def views(add: Add) -> None:
 
 
 def factors(add: Add) -> None:
-    """Add LU factorizations and solvers that use them."""
+    """Add LU factorizations, and solvers that use the factors."""
     at = f.linalg
     add("lu", lambda x, b: (*at.lu(x), *f.lu_unpack(*at.lu_factor(x)), *(at.lu_solve(*at.lu_factor(x), b, adjoint=flag) for flag in (False, True)), at.lu_solve(*at.lu_factor(x), b.mT, left=False)), "f32[2,4,4]", "f32[2,4,3]")
     add("lu_uneven", lambda x: (*at.lu(x), *at.lu(x.mT)), "f32[2,5,3]")

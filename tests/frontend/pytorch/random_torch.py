@@ -2,11 +2,10 @@
 
     python -m tests.frontend.pytorch.random_torch --count 300 [--seed 0]
 
-Each kind of step appends a call on values that the module already has, and torch computes its results at once. The
-module is then imported
-in one of the ways of docs/torch.md: directly, exported, decomposed by torch, from a file, recorded by `make_fx` (also
-its gradients),
-or as a training step. Inputs are multiples of 1/4, as in `tests/frontend/random_onnx.py`, for the same reason.
+A module is built in random steps. Each step appends a call on values that the module already has, and torch computes
+its results at once. The module is then imported in one of the ways of docs/torch.md: directly, exported, decomposed by
+torch, from a file, recorded by `make_fx` (also its gradients), or as a training step. Inputs are multiples of 1/4, so
+that sums are exact, as in `tests/frontend/random_onnx.py`.
 """
 
 from __future__ import annotations
@@ -49,13 +48,15 @@ STEP_MODULES = (
     random_torch_places,
     random_torch_products,
     random_torch_steps,
-)  # importing these modules registers their steps
+)  # the import of these modules registers their steps
 MESHES = ({"d": 2}, {"d": 2, "e": 2}, {"d": 1, "e": 2}, {"d": 1})
 ROUNDING = 1e-4  # tolerance, relative to the largest element (chosen: several steps accumulate some roundings of f32)
 
 
 def random_module(seed: int, steps: int = 6) -> RandomBuilder:
-    """Return a random module of about `steps` steps. The first entry of `kinds` is the way in which it is imported."""
+    """Return a random module of about `steps` steps. The first entry of its `kinds` is the way in which it will be
+    imported.
+    """
     builder = RandomBuilder(seed)
     for rank in (builder.integer(2, 4), builder.integer(1, 4)):
         builder.input(torch.from_numpy(builder.numbers(*(builder.integer(1, 6) for _ in range(rank)))))
@@ -66,9 +67,9 @@ def random_module(seed: int, steps: int = 6) -> RandomBuilder:
 
 
 def fault_of(builder: RandomBuilder) -> str:
-    """Return how a module's results differ from torch's, or an empty text.
+    """Return how the results of a module differ from torch's, or "" if they do not.
 
-    The module runs on a random mesh. After a mismatch it runs on one device too, to tell whether the sharding is the
+    The module runs on a random mesh. If the results differ, it also runs on one device, to tell whether sharding is the
     cause.
     """
     mesh = make_mesh(builder.one_of(MESHES))
@@ -90,7 +91,7 @@ def fault_of(builder: RandomBuilder) -> str:
 
 
 def _spec(builder: RandomBuilder, rank: int, mesh: Mesh) -> mg.P:
-    """Shard a random dim over each mesh axis, or none."""
+    """Return a random spec: each mesh axis splits one dim or none."""
     dims: list[tuple[str, ...]] = [()] * rank
     for axis in mesh.axes:
         if rank and builder.integer(0, 3):
@@ -110,8 +111,8 @@ def _fault_on(module: Module, signature: Signature, import_case: ImportCase, rou
 
 
 def difference(actual: Any, reference: Any, rounding: float = ROUNDING) -> str:
-    """Return how results differ from torch's: in structure, in leaves that are no tensors, or in numbers. Empty if they
-    are equal.
+    """Return how results differ from torch's, or "" if they are equal. Structures, leaves that are not tensors, and
+    numbers are compared.
     """
     leaves, actual_tree = pytree.tree_flatten(actual)
     expected_leaves, expected_tree = pytree.tree_flatten(reference)

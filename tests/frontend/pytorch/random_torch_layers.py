@@ -17,7 +17,7 @@ F32 = (torch.float32,)
 
 
 def _heads(m: RandomBuilder, x: int) -> int:
-    """Return a value reshaped to heads: [.., heads, length, width]."""
+    """Append a reshape of a value to heads: [.., heads, length, width]."""
     shape = m.at(x).shape
     return m.add(lambda x: x.reshape(1, shape[0], -1, shape[-1]), x)
 
@@ -102,7 +102,7 @@ def dense(m: RandomBuilder) -> None:
 
 @step
 def tied_head(m: RandomBuilder) -> None:
-    """Append an embedding and a head that share one weight under two names."""
+    """Append an embedding and a head that share one weight, which then has two names."""
     ids = m.rows(5, *m.one_of(((3,), (2, 4))))
     table = m.parameter(torch.from_numpy(m.numbers(5, 4)))
     m.names[f"tied{table}"] = table
@@ -221,7 +221,7 @@ def group_norm(m: RandomBuilder) -> None:
 
 @step
 def batch_norm(m: RandomBuilder) -> None:
-    """Append a batch norm with its own statistics, or with those of the batch, which update its buffers."""
+    """Append a batch norm. It uses its running statistics, or those of the batch; then it updates its buffers."""
     x = m.pick(lambda tensor: 2 <= tensor.ndim <= 4 and tensor.numel() > 2 * tensor.shape[1] > 0, kinds=F32)
     kind = nn.BatchNorm2d if m.at(x).ndim == 4 else nn.BatchNorm1d
     layer = kind(

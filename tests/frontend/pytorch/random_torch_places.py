@@ -73,7 +73,7 @@ def scatter(m: RandomBuilder) -> None:
 
 @step
 def scatter_repeated(m: RandomBuilder) -> None:
-    """Append a scatter with repeated rows."""
+    """Append a scatter that writes some rows repeatedly."""
     x = m.of_rank(1)
     dim, shape = m.axis(x), list(m.at(x).shape)
     size, shape[dim] = shape[dim], 4
@@ -116,7 +116,9 @@ def slice_scatter(m: RandomBuilder) -> None:
 
 @step
 def largest(m: RandomBuilder) -> None:
-    """Append a sort or selection of distinct numbers, because the order of equal ones depends on the package."""
+    """Append a sort or a selection of the largest among distinct numbers, because packages order equal numbers
+    differently.
+    """
     x = m.distinct(*(m.integer(1, 6) for _ in range(m.integer(1, 3))))
     dim, up = m.axis(x), bool(m.integer(0, 1))
     k = m.integer(1, m.at(x).shape[dim])
@@ -137,7 +139,7 @@ def largest(m: RandomBuilder) -> None:
 
 @step
 def first_of_equal(m: RandomBuilder) -> None:
-    """Append an argmax, argmin or sort, for which torch specifies the order of equal numbers."""
+    """Append an argmax, argmin or sort for which torch specifies the order of equal numbers."""
     x = m.of_rank(1, exact=True)
     dim = m.axis(x)
     m.add(
@@ -219,7 +221,7 @@ def search(m: RandomBuilder) -> None:
 
 @step
 def written_clone(m: RandomBuilder) -> None:
-    """Append a clone that is changed in place, also through its views."""
+    """Append a clone and in-place writes to it, also through its views."""
     x = m.of_rank(1)
     by = m.integer(1, 2)
 
@@ -257,7 +259,9 @@ def written_clone(m: RandomBuilder) -> None:
 
 @step
 def written_view(m: RandomBuilder) -> None:
-    """Change a value in place together with all values that share its memory, including arguments and buffers."""
+    """Append an in-place write to a value, which changes all values that share its memory, including arguments and
+    buffers.
+    """
     x = m.of_rank(1)
     if x in m.start and m.integer(0, 2):
         raise CannotBuild
@@ -275,7 +279,7 @@ def written_view(m: RandomBuilder) -> None:
 
 @step
 def written_slice(m: RandomBuilder) -> None:
-    """Write a value to a slice of another value."""
+    """Append an in-place write of one value to a slice of another."""
     x = m.of_rank(1)
     if x in m.start and m.integer(0, 2):
         raise CannotBuild

@@ -205,7 +205,7 @@ def vmapped(m: RandomBuilder) -> None:
 
 @step
 def made_in_place(m: RandomBuilder) -> None:
-    """Append tensors that the module creates."""
+    """Append the creation of tensors inside the module."""
     x = m.of_rank(1, exact=True)
     functions = (
         lambda x: torch.zeros_like(x) + x[..., :1], lambda x: torch.full_like(x, 0.5) * x, lambda x: torch.arange(x.shape[-1]) + x,

@@ -84,7 +84,7 @@ def binary(m: RandomBuilder) -> None:
 
 @step
 def promoted(m: RandomBuilder) -> None:
-    """Append an operation on values of any two types, which torch promotes."""
+    """Append an operation on two values of any types. Torch promotes them to a common type."""
     x = m.pick(kinds=(*FLOATS, *INTEGERS, torch.bool))
     shape = m.at(x).shape
     y = m.pick(lambda tensor: tensor.shape == shape or tensor.ndim == 0, kinds=(*FLOATS, *INTEGERS, torch.bool))
@@ -192,7 +192,9 @@ def logic(m: RandomBuilder) -> None:
 
 @step
 def conversion(m: RandomBuilder) -> None:
-    """Convert to another type. A value of 16 bits is converted back to f32 before roundings accumulate."""
+    """Append a conversion to another type. A 16-bit value is converted back to f32, because its roundings would
+    accumulate.
+    """
     x = m.pick(kinds=(*FLOATS, *INTEGERS, torch.bool))
     kind = torch.float32 if m.at(x).dtype in NARROW else m.one_of((*FLOATS, torch.bfloat16))
     m.add(m.one_of((lambda x: x.to(kind), lambda x: x.type(kind))), x, keeps=kind not in NARROW)

@@ -1,10 +1,10 @@
-"""Models written for both torch and JAX in the same sizes, stored as files so that planning them needs neither package.
+"""Models for both torch and JAX with the same sizes. They are stored as files, so that tests can plan them without
+either package.
 
 GPT-2, Llama, BERT, T5, ViT and ResNet come from `transformers`; Mixtral, Mamba and a U-Net are written in
-`bench.models` for both.
-`python -m tests.frontend.pytorch.same_models torch NAME...` writes `.pt2` files. With `jax` it writes the texts that
-JAX lowers, with
-shardings. The latter needs a `transformers` that still has its models in Flax.
+`bench.models` for both. `python -m tests.frontend.pytorch.same_models torch NAME...` writes `.pt2` files. With `jax`
+instead of `torch` it writes the texts that JAX lowers, with shardings; this needs a version of `transformers` that
+still has Flax models.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ IDS = "i64[8,16]"
 
 
 def _of_transformers() -> dict[str, tuple[Any, dict[str, str]]]:
-    """Return models and the types of their arguments."""
+    """Return the models from `transformers` by name, each with the types of its arguments."""
     import transformers as hf
 
     common = {"vocab_size": 64, "use_cache": False, "bos_token_id": 1, "eos_token_id": 1}
@@ -41,7 +41,7 @@ def _of_transformers() -> dict[str, tuple[Any, dict[str, str]]]:
 
 
 def write_torch(*names: str) -> None:
-    """Write the programs of torch with zero weights, because they are planned but never executed."""
+    """Write the torch programs. Their weights are zero, because tests plan the programs but do not execute them."""
     import torch
 
     from bench.models import catalog
@@ -60,8 +60,8 @@ def write_torch(*names: str) -> None:
 
 
 def write_jax(*names: str) -> None:
-    """Write the texts to which JAX lowers the programs of `bench` at small sizes. ResNet's images are sharded by rows
-    to match torch.
+    """Write the texts to which JAX lowers the programs of `bench` at small sizes. The images of ResNet are sharded by
+    rows, as in torch.
     """
     from jax.sharding import PartitionSpec as P
 

@@ -1,5 +1,5 @@
-"""`.pt2` files: parameters as named inputs, structures, updated buffers, locations and weights. Torch need not be
-installed.
+"""`.pt2` files: parameters as named inputs, structures of arguments and results, updated buffers, locations and
+weights. Torch need not be installed.
 """
 
 from __future__ import annotations
@@ -100,7 +100,9 @@ def test_command_line_compiles_and_checks_archives(tmp_path: Path, capsys: pytes
 
 
 def changed(tmp_path: Path, member: str, edit: Any) -> Path:
-    """Write a copy of an archive with the content of `member` edited, or without the member if `edit` is None."""
+    """Write a copy of an archive in which `edit` changed the content of `member`. If `edit` is None, the copy lacks the
+    member.
+    """
     path = tmp_path / "changed.pt2"
     with zipfile.ZipFile(DATA_FOLDER / "counter.pt2") as old, zipfile.ZipFile(path, "w") as new:
         for name in old.namelist():
@@ -137,7 +139,7 @@ def test_damaged_archive_is_rejected(tmp_path: Path, member: str, edit: Any, tex
 
 @pytest.mark.parametrize("seed", range(3))
 def test_damaged_program_is_planned_or_rejected(tmp_path: Path, seed: int) -> None:
-    """Parts of the document are missing, of another type, or swapped."""
+    """Remove or swap parts of the program's JSON document, or give them another type."""
     rng = np.random.default_rng(seed)
     refused = 0
     for _ in range(12):
@@ -167,7 +169,8 @@ def test_unreadable_archive_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="MG0002"):
         mg.compile("a\0b.pt2", {"dp": 2}, target="cpu")
     encrypted = bytearray((DATA_FOLDER / "counter.pt2").read_bytes())
-    for signature, flags in ((b"PK\x01\x02", 8), (b"PK\x03\x04", 6)):  # sets the bit for encryption in both headers
+    # sets the encryption bit in the local and the central header
+    for signature, flags in ((b"PK\x01\x02", 8), (b"PK\x03\x04", 6)):
         offset = encrypted.find(signature)
         while offset >= 0:
             encrypted[offset + flags] |= 1

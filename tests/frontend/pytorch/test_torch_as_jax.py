@@ -1,5 +1,5 @@
-"""Models in PyTorch and in JAX with the same sharding have plans that move the same bytes. Both are files, so neither
-package is needed.
+"""Models with a PyTorch and a JAX version: with the same sharding, the plans of both send the same bytes. Both versions
+are files, so that neither package is needed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ P = mg.P
 
 
 def by_heads(*into: str, out: tuple[str, ...]) -> dict[str, Any]:
-    """Shard heads and hidden dims over `tp`: outputs of the layers `into`, inputs of the layers `out`."""
+    """Return specs that split heads and hidden dims over `tp`: the output features of the layers `into`, and the input
+    features of the layers `out`.
+    """
     return {f"*{name}.weight": P("tp") for name in into} | {f"*.{name}.weight": P(None, "tp") for name in out}
 
 

@@ -1,5 +1,5 @@
-"""Names of inputs by origin, tied tensors, structures of results and optional results, from `.pt2` files of `forms.py`;
-without torch.
+"""`.pt2` files of `forms.py`: names of inputs, tied tensors, structures of results, and optional results. Torch need
+not be installed.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def tied() -> Any:
 
 @pytest.fixture(scope="module")
 def saved(tied: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """Paths of the module with its weights and without."""
+    """Return the paths of the module saved with weights and without weights."""
     folder = tmp_path_factory.mktemp("tied")
     tied.save(folder / "with.mgx")
     tied.save(folder / "bare.mgx", weights={})
@@ -220,7 +220,7 @@ def test_object_of_missing_class_has_attributes_and_items() -> None:
 
 
 def test_file_cannot_construct_arbitrary_classes() -> None:
-    """Only named tuples and classes that are registered with torch may be called."""
+    """The importer may only construct named tuples and classes that are registered with torch."""
     form = Form("named", "Popen", origin=json.dumps(["subprocess.Popen", "null"]))
     assert type(made_of(form, {"args": 1}, {})).__mro__[1] is tuple
     form = Form("object", "Popen", origin=json.dumps(["subprocess.Popen", "null"]))

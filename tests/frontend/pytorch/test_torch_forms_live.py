@@ -1,4 +1,4 @@
-"""Structures, names and compositions of programs in memory, compared with torch. Needs torch."""
+"""PyTorch programs in memory (not from files): structures, names and compositions, compared with torch. Needs torch."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Pair = namedtuple("Pair", "first second")
 
 @dataclass
 class Output:
-    """A model output, registered with torch without a serialized name."""
+    """A class of model outputs that is registered with torch but has no serialized name."""
 
     logits: Any
     count: int = 0
@@ -36,7 +36,7 @@ torch.utils._pytree.register_dataclass(Output)
 
 
 class Returning(torch.nn.Module):
-    """A model that returns structures of several classes."""
+    """A model whose results are structures of several classes."""
 
     def forward(self, x: Any) -> Any:
         return (
@@ -88,7 +88,7 @@ def test_module_binds_state_and_arguments_by_origin(by_name: bool) -> None:
         np.testing.assert_allclose(result["logits"], expected, rtol=1e-5, atol=1e-5)
     halved = {
         name: tensor * 0.5 for name, tensor in model.state_dict().items() if name != "scale"
-    }  # includes both names of the tied tensor
+    }  # both names of the tied tensor are included
     model.load_state_dict(halved, strict=False)
     np.testing.assert_allclose(
         executable(ids, scale, **halved)["logits"], model(ids, scale)["logits"].detach().numpy(), rtol=1e-5, atol=1e-5
@@ -117,7 +117,9 @@ def test_composite_operations_are_decomposed(name: str) -> None:
 
 
 def norm_gradients(mask: tuple[bool, ...]) -> dict[str, Any]:
-    """Return functions for gradients of norms, limited to `mask`, and their arguments."""
+    """Return functions that compute gradients of norms, with their arguments. Only the gradients in `mask` are
+    computed.
+    """
     draw, aten = torch.randn, torch.ops.aten
     x, grad = draw(4, 6, 5), draw(4, 6, 5)
 
@@ -156,7 +158,7 @@ def test_norm_gradients_support_any_output_mask(mask: tuple[bool, ...]) -> None:
 
 
 def test_fused_rms_norm_gradients_match_autograd() -> None:
-    """The gradient is traced with fake tensors because torch has no CPU kernel for it."""
+    """Torch has no CPU kernel for this gradient, so the program is traced with fake tensors."""
     make_fx = pytest.importorskip("torch.fx.experimental.proxy_tensor").make_fx
     torch.manual_seed(0)
     grad, x, weight = torch.randn(4, 6, 5), torch.randn(4, 6, 5, requires_grad=True), torch.randn(5, requires_grad=True)
@@ -204,6 +206,6 @@ def test_unsupported_torch_objects_are_rejected_with_hint() -> None:
     with pytest.raises(UsageError, match=r"calls operations of PyTorch(?s:.)*torch\.nn\.Module"):
         mg.compile(lambda x: torch.relu(x), {"d": 2}, args=["f32[4,8]"], target="cpu")
     model = torch.nn.Linear(8, 4)
-    model.weight.placements = ()  # an attribute of DTensors
+    model.weight.placements = ()  # attribute that DTensors have
     with pytest.raises(UsageError, match=r"are DTensors(?s:.)*before it is parallelized"):
         mg.compile(model, {"d": 2}, args=["f32[4,8]"], target="cpu")

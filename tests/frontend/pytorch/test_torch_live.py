@@ -1,4 +1,4 @@
-"""Programs of PyTorch in memory, compared with torch. Needs torch."""
+"""PyTorch programs in memory (not from files), compared with torch. Needs torch."""
 
 from __future__ import annotations
 
@@ -93,8 +93,8 @@ def test_complex_functions_match_torch(name: str) -> None:
 @pytest.mark.parametrize("training", [False, True])
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 def test_norm_statistics_have_declared_type(dtype: str, training: bool) -> None:
-    """On CPUs the statistics have the input's type, except those of a functional batch norm, which are f32. On GPUs all
-    are f32.
+    """On CPUs the statistics of a norm have the type of the input, except that a functional batch norm has f32. On GPUs
+    all have f32.
     """
 
     class Norms(torch.nn.Module):
@@ -115,7 +115,7 @@ def test_norm_statistics_have_declared_type(dtype: str, training: bool) -> None:
     results = mg.compile(exported, {"dp": 2}, in_specs={"x": mg.P("dp")}, target="cpu")(x)
     (result,) = (
         leaf for leaf in torch.utils._pytree.tree_leaves(results) if leaf.shape == x.shape
-    )  # the other leaves are buffers
+    )  # leaves of other shapes are buffers
     np.testing.assert_allclose(np.asarray(result, np.float32), model(x).detach().float().numpy(), rtol=0.02, atol=0.02)
 
 
@@ -175,7 +175,8 @@ def test_unknown_operations_are_decomposed_by_torch() -> None:
     np.testing.assert_allclose(result, module(argument).numpy(), rtol=1e-5, atol=1e-6)
 
 
-# Functions that write to views or copies of x[3,4]. Which of them torch copies depends on the memory layout of x.
+# Functions that write to views or copies of x[3,4]. The memory layout of x decides whether torch returns a view or a
+# copy.
 WRITES = {
     "dense": lambda x: (x.contiguous().add_(1), x.reshape(-1)[1:].mul_(2), x.flatten()[:1].neg_()),
     "turned": lambda x: (x.t().contiguous().add_(1), x.t().reshape(-1).add_(2), x.t().flatten()[2:].add_(3), x.t().ravel().add_(4)),
@@ -248,7 +249,7 @@ def test_detached_gradients_inside_module_are_rejected() -> None:
         def forward(self, x: Any) -> Any:
             return torch.autograd.grad(self.norm(x).square().sum(), [*self.parameters()])
 
-    # meshgen's message, or torch's from version 2.11 on
+    # a message of meshgen, or of torch from version 2.11 on
     text = r"(as constants without elements|fake tensor in the exported program)(?s:.)*make_fx"
     with pytest.raises((ProgramError, UsageError), match=text):
         mg.compile(Step(), {"d": 2}, args=("f32[2,4]",), target="cpu")

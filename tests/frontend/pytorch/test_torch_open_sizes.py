@@ -1,5 +1,5 @@
-"""`.pt2` files with open sizes, without torch: results at several sizes, ranges and guards, modules, and sizes from
-`args`.
+"""`.pt2` files with open sizes: results at several sizes, ranges and guards, modules, and sizes from `args`. Torch need
+not be installed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SPLIT = {"c_attn.weight": mg.P("tp"), "c_fc.weight": mg.P("tp"), "c_out.weight":
 
 
 def stored(name: str) -> list[tuple[Any, list[Any]]]:
-    """Return arguments with the results that torch computes for each."""
+    """Return pairs of arguments and the results that torch computed for them."""
     with np.load(DATA_FOLDER / f"{name}.npz") as file:
         count = sum(key.startswith("arg") for key in file)
         return [(file[f"arg{i}"], [file[f"result{i}_{n}"] for n in range(2)]) for i in range(count)]
@@ -88,7 +88,8 @@ def test_module_compiles_further_sizes_after_loading(tmp_path: Path) -> None:
     )
     module = mg.load(tmp_path / "open.mgx")
     np.testing.assert_allclose(module(first)[0], first_expected[0], rtol=1e-4, atol=1e-5)
-    np.testing.assert_allclose(module(second)[0], second_expected[0], rtol=1e-4, atol=1e-5)  # compiled after loading
+    # these sizes are compiled when the module is called
+    np.testing.assert_allclose(module(second)[0], second_expected[0], rtol=1e-4, atol=1e-5)
 
 
 def test_program_with_open_sizes_round_trips_as_text() -> None:

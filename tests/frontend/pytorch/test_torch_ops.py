@@ -1,4 +1,4 @@
-"""PyTorch's operations against results that torch computed (`tests.frontend.pytorch.torch_cases`). Torch need not be
+"""PyTorch's operations, compared with stored results of torch (`tests.frontend.pytorch.torch_cases`). Torch need not be
 installed.
 """
 
@@ -27,7 +27,7 @@ def leaves(result: Any) -> Iterator[np.ndarray[Any, Any]]:
 
 
 def check(name: str, results: Any, expected: list[np.ndarray[Any, Any]]) -> None:
-    """Require equal types, and numbers within a few roundings because torch sums in another order."""
+    """Require equal types, and numbers within a few roundings, because torch sums in another order."""
     actual = list(leaves(results))
     assert len(actual) >= len(expected), name
     for array, reference in zip(actual, expected, strict=False):
@@ -56,8 +56,8 @@ def targets(graph: Any) -> Iterator[str]:
 
 
 def test_most_operations_have_test_cases() -> None:
-    """Names are counted without overloads. The rest are gradients, synonyms, and operations that exporting a function
-    never gives.
+    """Overloads of one name count once. Operations without a case are gradients, synonyms, and operations that
+    torch.export never emits.
     """
     called = {name.split(".")[3].rstrip("_") for row in CASES.values() for name in targets(row["document"]["graph_module"]["graph"]) if name.startswith("torch.ops.aten")}  # fmt: skip
     supported = {name.partition(".")[0] for name in TORCH_OPS}

@@ -1,5 +1,5 @@
-"""Placements and meshes of DTensor. Meshgen reads only their attributes, so stand-ins replace them where torch is not
-installed.
+"""Placements and meshes of DTensor. meshgen reads only their attributes, so that objects with the same attributes
+replace them if torch is not installed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""PyTorch's special functions compared with SciPy, which is exact to a few units in the last place. Torch need not be
+"""PyTorch's special functions, compared with SciPy, whose errors are a few units in the last place. Torch need not be
 installed.
 """
 
@@ -41,7 +41,9 @@ def _called(name: str, x: np.ndarray[Any, Any], *integers: int) -> np.ndarray[An
 @pytest.mark.parametrize(("dtype", "tolerance"), [("f4", 4e-6), ("f8", 2e-13)])
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_special_function_is_accurate_to_its_precision(name: str, dtype: str, tolerance: float) -> None:
-    """Near zeros of a function the tolerance is absolute, because arguments up to 50 are themselves rounded to 2^-24."""
+    """Arguments up to 50 have rounding errors of 2^-24, relative to their size. So the tolerance is absolute near zeros
+    of a function.
+    """
     x = (PROBABILITIES if name == "special_ndtri" else SIGNED_POINTS).astype(dtype)
     with np.errstate(all="ignore"):
         expected = getattr(special, FUNCTIONS[name])(x.astype("f8")).astype(dtype)
@@ -60,7 +62,7 @@ def test_polynomial_of_constant_degree_matches_scipy(name: str) -> None:
 
 
 def test_bessel_function_of_f16_is_computed_in_f32() -> None:
-    """exp(11.5) overflows f16, the final result does not."""
+    """The intermediate value exp(11.5) overflows f16; the result does not."""
     x = np.array([11.5], "f2")
     np.testing.assert_allclose(_called("special_i1.default", x), special.i1(x.astype("f8")), rtol=1e-3)
 
@@ -68,7 +70,7 @@ def test_bessel_function_of_f16_is_computed_in_f32() -> None:
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
 @pytest.mark.parametrize(("name", "function"), [("igamma", "gammainc"), ("igammac", "gammaincc")])
 def test_incomplete_gamma_is_accurate_for_any_shape_parameter(name: str, function: str, dtype: str) -> None:
-    """Near x = a, neither the series nor the continued fraction converges fast, and terms of the size of a cancel."""
+    """For x near a, the series and the continued fraction converge slowly, and terms as large as a cancel each other."""
     op = find_op(f"torch.ops.aten.{name}.default")
     assert op is not None
     shapes = np.repeat([0.5, 3, 50, 1e3, 1e5, 9e6, 2e7, 3e9], 7).astype(dtype)
@@ -79,7 +81,7 @@ def test_incomplete_gamma_is_accurate_for_any_shape_parameter(name: str, functio
 
 
 def test_polynomial_of_non_finite_degree_is_nan() -> None:
-    """A loop over the largest degree would not terminate."""
+    """A loop up to the largest degree would not terminate."""
     x, degrees = np.full(5, 0.5, np.float32), np.array([3, np.nan, np.inf, -np.inf, 1e30], np.float32)
     op = find_op("torch.ops.aten.special_legendre_polynomial_p.default")
     assert op is not None

@@ -82,7 +82,7 @@ def test_step_continues_optimizer_state_with_rate_as_input() -> None:
     loss(model, *data[0]).backward()
     optimizer.step()
     executable = mg.compile(mg.training_step(model, loss, optimizer), {"dp": 2}, args=data[1], target="cpu")
-    value, state = executable(*data[1], **{"optimizer.lr": 0.5})  # uses the current weights of the model
+    value, state = executable(*data[1], **{"optimizer.lr": 0.5})  # computed with the current weights of the model
     optimizer.zero_grad()
     for group in optimizer.param_groups:
         group["lr"] = 0.5
@@ -90,7 +90,7 @@ def test_step_continues_optimizer_state_with_rate_as_input() -> None:
     expected.backward()
     optimizer.step()
     np.testing.assert_allclose(value, expected.item(), rtol=1e-5)
-    # each parameter has a step count, because unused parameters take no steps
+    # each parameter has its own step count, because torch does not step unused parameters
     assert state["optimizer.step.embed.weight"] == 2
     np.testing.assert_allclose(state["embed.weight"], model.embed.weight.detach().numpy(), rtol=1e-3, atol=1e-3)
 
@@ -158,7 +158,9 @@ def test_invalid_training_steps_are_rejected() -> None:
 
 
 def test_lstm_and_spectral_norm_train_like_torch() -> None:
-    """Recurrent layers are one opaque operation of oneDNN. Spectral norms write to tensors that they receive as `out`."""
+    """On CPUs a recurrent layer is one opaque oneDNN operation. A spectral norm writes its result to a tensor that it
+    receives as `out`.
+    """
     torch.manual_seed(0)
     rows = nn.utils.parametrizations.spectral_norm(nn.Linear(3, 3))
     model = nn.Sequential(rows, nn.LSTM(3, 4, batch_first=True)).train()

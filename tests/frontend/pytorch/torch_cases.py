@@ -1,9 +1,8 @@
-"""Test cases of PyTorch's operations. `python -m tests.frontend.pytorch.torch_cases` writes their programs and torch's
-results to a file. Needs torch.
+"""Test cases of PyTorch's operations. `python -m tests.frontend.pytorch.torch_cases` writes their programs and the
+results that torch computes to a file. Needs torch.
 
-The file makes the tests independent of an installed torch. With torch, `test_torch_live.py` exports the same cases
-again. A case is a
-function with the types of its arguments, from which `cases.py` draws arrays.
+With the file, tests need no torch. If torch is installed, `test_torch_live.py` also exports the cases and runs them
+again. A case is a function with the types of its arguments; `cases.py` draws the arguments.
 """
 
 from __future__ import annotations
@@ -160,7 +159,9 @@ def fourier(add: Add) -> None:
 
 
 def linear_algebra(add: Add) -> None:
-    """Add factorizations, tested by the product of the factors because the signs of singular vectors are not unique."""
+    """Add factorizations. Each case returns the product of the factors, because the signs of singular vectors are not
+    unique.
+    """
     at = f.linalg
     add("cholesky", lambda x, b: (at.cholesky(x @ x.mT + f.eye(4)), at.cholesky(x @ x.mT + f.eye(4), upper=True), f.cholesky_solve(b, at.cholesky(x @ x.mT + f.eye(4))), f.cholesky_inverse(at.cholesky(x @ x.mT + f.eye(4)))), "f32[4,4]", "f32[4,3]")
     add("solve", lambda x, b: (at.solve(x + 4 * f.eye(4), b), at.solve(x + 4 * f.eye(4), b[..., 0]), at.solve(x + 4 * f.eye(4), b.mT, left=False), at.inv(x + 4 * f.eye(4))), "f32[2,4,4]", "f32[2,4,3]")
@@ -229,7 +230,7 @@ def masked(x: Any, y: Any, row: Any, v: Any) -> Any:
 
 
 def updates(add: Add) -> None:
-    """Add a training step, and tensors that are changed in place."""
+    """Add a training step, and functions that change tensors in place."""
     add("trained", trained, "f32[7,4]", "f32[4,4]", "i64[3,6]<7", "i64[3,6]<7")
     add("cosine", lambda x, y: F.cosine_similarity(x, y), *TWO)
     add("in_place", changed, *TWO)
@@ -259,12 +260,12 @@ def control_flow(add: Add) -> None:
 
 SECTIONS = (fourier, linear_algebra, samples, elementwise, reductions, shapes, indexing, products, layers, losses, updates, recurrent, control_flow, *op_cases.SECTIONS)
 
-# Cases with gradients, which `make_fx` decomposes before export.
+# Cases with gradients. `make_fx` decomposes the gradients before torch.export.
 TRACED = ("trained",)
 
 
 def module_of(name: str, function: Callable[..., Any], example_args: Sequence[Any]) -> Any:
-    """Return a function as a module for torch.export."""
+    """Return a module for torch.export that calls `function`."""
     if name in TRACED or name.startswith("gradient_"):
         from torch.fx.experimental.proxy_tensor import make_fx
 
@@ -283,7 +284,7 @@ def flat(result: Any) -> list[Any]:
 
 
 def written() -> bytes:
-    """Return the content of the file."""
+    """Return the content of the file of cases."""
     rows: dict[str, Any] = {}
     for name, (function, kinds) in cases().items():
         args = [torch.from_numpy(tensor) for tensor in arguments(name, kinds)]
@@ -294,7 +295,7 @@ def written() -> bytes:
         results = [{"dtype": str(tensor.dtype), "shape": list(tensor.shape), "numbers": [float(f"{v:.8g}") for v in tensor.ravel().astype(float)]} for tensor in flat(function(*args))]  # fmt: skip
         constants = {key: {"dtype": str(value.dtype), "shape": list(value.shape), "numbers": value.ravel().tolist()} for key, value in exported.constants.items()}  # fmt: skip
         rows[name] = {"arguments": kinds, "document": document, "constants": constants, "results": results}
-    # makes paths relative to the repository
+    # so that paths in the file are relative to the repository
     text = json.dumps(rows, separators=(",", ":")).replace(f"{CASES_FILE.parents[3]}/", "")
     return gzip.compress(text.encode(), mtime=0)
 

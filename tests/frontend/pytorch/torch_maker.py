@@ -1,6 +1,4 @@
-"""Builder of random PyTorch modules: the tensors that a module already has, and calls that are appended to it. Needs
-torch.
-"""
+"""Builder of random PyTorch modules. It keeps the tensors that a module already has, and appends calls. Needs torch."""
 
 from __future__ import annotations
 
@@ -14,7 +12,7 @@ import torch
 from tests.frontend.random_models import CannotBuild, Draws, Steps
 
 Tensor = torch.Tensor
-MOST_ELEMENTS = 4096  # of a value (chosen: keeps models fast to evaluate)
+MOST_ELEMENTS = 4096  # elements of a value (chosen: models stay fast to evaluate)
 FLOATS = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 INTEGERS = (torch.int64, torch.int32)
 # types of 16 bits and their relative rounding errors
@@ -29,7 +27,7 @@ PACKAGE_ERRORS = (
 
 
 class Call(NamedTuple):
-    """A call of a function, or of a layer by name, with the values that are its operands and results."""
+    """A call of a function, or of a layer given by its name. Operands and results are indices of values."""
 
     function: Callable[..., Any]
     layer: str
@@ -38,19 +36,19 @@ class Call(NamedTuple):
 
 
 class Ref(NamedTuple):
-    """A reference to a value in the results of a module."""
+    """A leaf in the structure of a module's results that stands for a value."""
 
     number: int
 
 
 class RandomBuilder(Draws):
-    """A module under construction, with the tensor that torch has computed for each value. Values are identified by
+    """A module under construction, with the tensor that torch computed for each value. A value is identified by its
     index.
 
     Attributes:
-        start: inputs, parameters and buffers by index, before the first step.
-        names: indices of parameters and buffers by name. A tied parameter has two names.
-        exact: values without rounding errors.
+        start: the inputs, parameters and buffers by index, as they were before the first step.
+        names: the indices of parameters and buffers by name. A tied parameter has two names.
+        exact: the values without rounding errors.
         rounding: for each value, the largest 16-bit rounding error among the values that it depends on.
     """
 
@@ -94,7 +92,7 @@ class RandomBuilder(Draws):
         return self.one_of((self.input, self.input, self.constant, self.buffer))(tensor)
 
     def distinct(self, *shape: int) -> int:
-        """Add an argument without equal elements."""
+        """Add an argument whose elements are distinct."""
         size = int(np.prod(shape))
         return self.input(
             torch.from_numpy((self.rng.permutation(size) - size // 2).astype(np.float32) / 4).reshape(shape)
@@ -108,7 +106,9 @@ class RandomBuilder(Draws):
     def pick(
         self, fits: Callable[[Tensor], bool] = lambda tensor: True, *, kinds: Any = FLOATS, exact: bool = False
     ) -> int:
-        """Return a random value of one of the types `kinds` for which `fits` holds, often a recent one."""
+        """Return the index of a random value for which `fits` holds and whose type is in `kinds`. Recent values are
+        more likely.
+        """
         state_indices = {*self.names.values()}
         indices = [
             n
@@ -121,15 +121,15 @@ class RandomBuilder(Draws):
         return self.one_of(indices[-6:] if self.integer(0, 3) else indices)
 
     def of_rank(self, rank: int, most: int = 6, *, kinds: Any = FLOATS, exact: bool = False) -> int:
-        """Return a random value whose rank is between `rank` and `most`."""
+        """Return the index of a random value whose rank is between `rank` and `most`."""
         return self.pick(lambda tensor: rank <= tensor.ndim <= most and tensor.numel() > 0, kinds=kinds, exact=exact)
 
     def axis(self, x: int) -> int:
-        """Return a random dim of a value, counted from either end."""
+        """Return a random dim of value `x`, sometimes as a negative number that counts from the end."""
         return self.integer(-self.at(x).ndim, self.at(x).ndim - 1)
 
     def add(self, function: Callable[..., Any], *operands: int, keeps: bool = False) -> Any:
-        """Append a call and compute its results. `keeps`: the results are exact if the operands are."""
+        """Append a call and compute its results. `keeps` says whether the results are exact if the operands are."""
         return self._add(function, "", operands, keeps)
 
     def layer(self, layer: torch.nn.Module, *operands: int) -> Any:
@@ -141,7 +141,9 @@ class RandomBuilder(Draws):
         return results
 
     def change(self, function: Callable[..., Any], x: int, *operands: int) -> None:
-        """Append a call that changes a value in place, with all values that share its memory. Exact values stay exact."""
+        """Append a call that changes value `x` in place, and with it all values that share its memory. Exact values
+        stay exact.
+        """
         memory = self.at(x).untyped_storage()._cdata
         sharing = [n for n, tensor in enumerate(self.values) if tensor.untyped_storage()._cdata == memory]
         if set(sharing) & (self.constants | {n for name, n in self.names.items() if name[0] == "p"}):
@@ -160,8 +162,8 @@ class RandomBuilder(Draws):
         return tuple(self.start[n].clone() for n in self.inputs)
 
     def finish(self) -> None:
-        """Choose the structure of the results: all values without a user, sometimes one more, and leaves that are no
-        tensors.
+        """Choose the structure of the results: all values without a user, sometimes one more value, and leaves that are
+        not tensors.
         """
         outs = [n for n in range(len(self.values)) if n not in self.used and n not in self.start] or [
             len(self.values) - 1
@@ -246,7 +248,7 @@ class Program(torch.nn.Module):
 
 
 def filled(results: Any, values: dict[int, Any]) -> Any:
-    """Return a structure with references replaced by values."""
+    """Return the structure `results` with each `Ref` replaced by its value in `values`."""
     if isinstance(results, Ref):
         return values[results.number]
     if isinstance(results, dict):

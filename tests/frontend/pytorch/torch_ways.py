@@ -1,4 +1,6 @@
-"""The ways to import a random PyTorch module, each with torch's results for it. Needs torch."""
+"""The ways to import a random PyTorch module. Each returns a program and the results that torch computes for it. Needs
+torch.
+"""
 
 from __future__ import annotations
 
@@ -23,11 +25,11 @@ OPTIMIZERS = (
 
 
 class ImportCase(NamedTuple):
-    """A program, its compile-time arguments, the arguments of a call, and torch's result of that call.
+    """A program, its compile-time arguments, the arguments of a call, and the result that torch computes for this call.
 
     Attributes:
         state: tensors by name, as they are after the call.
-        changed: names of the tensors that the call has changed, if the program knows them by these names.
+        changed: names of the tensors in `state` that the call changes. Empty if the program does not know these names.
     """
 
     program: Any
@@ -60,10 +62,10 @@ def archived(builder: RandomBuilder, folder: Path) -> ImportCase:
 
 
 def recorded(builder: RandomBuilder, folder: Path) -> ImportCase:
-    """Return the call that `make_fx` records."""
+    """Return a test case whose program is a call of the module that `make_fx` recorded."""
     program, args = builder.program(), builder.arguments()
     traced = _recorded(program, *args)
-    with torch.no_grad():  # the call has changed the tensors that the record holds
+    with torch.no_grad():  # the recorded call already changed the tensors that the recording refers to
         for tensor, start in zip(_tensors(program), _tensors(builder.program()), strict=True):
             tensor.copy_(start)
     import_case = _import_case(builder, traced, args)
@@ -72,7 +74,9 @@ def recorded(builder: RandomBuilder, folder: Path) -> ImportCase:
 
 
 def gradients(builder: RandomBuilder, folder: Path) -> ImportCase:
-    """Return the loss and its gradients with respect to parameters and arguments, recorded by `make_fx`."""
+    """Return a test case whose program `make_fx` recorded. It returns the loss and its gradients with respect to
+    parameters and arguments.
+    """
     program, args = builder.program(), builder.arguments()
     tensors = {name: tensor.detach() for name, tensor in program.named_parameters()}
     tensors |= {f"x{n}": tensor for n, tensor in enumerate(args) if tensor.is_floating_point()}
@@ -91,7 +95,7 @@ def gradients(builder: RandomBuilder, folder: Path) -> ImportCase:
 
 
 def trained(builder: RandomBuilder, folder: Path) -> ImportCase:
-    """Return a training step."""
+    """Return a test case whose program is a training step of the module."""
     program, args, begin = builder.program().train(), builder.arguments(), builder.one_of(OPTIMIZERS)
     if not [*program.parameters()]:
         return gradients(builder, folder)
@@ -111,7 +115,7 @@ IMPORT_METHODS: dict[str, Callable[[RandomBuilder, Path], ImportCase]] = {
 
 
 def loss(model: Any, *args: Any) -> Any:
-    """Return the mean square of all real and complex results. Raises CannotBuild if there are none."""
+    """Return the mean square of all real and complex numbers in the results. Raises CannotBuild if there are none."""
     results = [
         result for result in pytree.tree_leaves(model(*args)) if isinstance(result, torch.Tensor) and result.numel()
     ]
@@ -123,7 +127,7 @@ def loss(model: Any, *args: Any) -> Any:
 
 
 def _import_case(builder: RandomBuilder, program: Any, args: Any) -> ImportCase:
-    """Return a program with torch's results and the tensors that a call changes."""
+    """Return a test case for `program`, with the results that torch computes and the tensors that the call changes."""
     model, args_of_call = builder.program(), builder.arguments()
     with torch.no_grad():
         result = model(*args_of_call)
@@ -136,7 +140,7 @@ def _import_case(builder: RandomBuilder, program: Any, args: Any) -> ImportCase:
 
 
 def results_of(output: Any, is_step: bool) -> tuple[Any, dict[str, Any]]:
-    """Return the result of a compiled program, and the tensors that the call changed by name."""
+    """Return the result of a compiled program's call, and the changed tensors by name."""
     if is_step:
         return output
     if isinstance(output, dict) and "result" in output:
@@ -166,6 +170,6 @@ def _by_torch(function: Callable[[], Any]) -> Any:
 
 
 def _refuse_poles(tensors: Any) -> None:
-    """Raise CannotBuild if a gradient is infinite or NaN."""
+    """Raise CannotBuild if one of `tensors` (gradients) is infinite or NaN."""
     if not all(bool(tensor.isfinite().all()) for tensor in pytree.tree_leaves(tensors) if tensor is not None):
         raise CannotBuild("a gradient is not finite")
