@@ -22,7 +22,7 @@ def failing_location(code: CodeType) -> Location | None:
     raise AssertionError("nothing failed")
 
 
-def test_failing_expression_has_one_based_column() -> None:
+def test_location_of_failing_expression_has_one_based_column() -> None:
     assert failing_location(compile("x = 0\ny = 1 + 2 // x", FILE, "exec")) == Location(FILE, 2, 9)
 
 

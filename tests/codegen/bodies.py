@@ -88,9 +88,9 @@ class Body:
 
 
 def candidate_tiles(body: Graph) -> list[Mapping[str, Any]]:
-    """Return the tiles of the candidate kernels of a body.
+    """Return the tiles of the candidate kernels of a body, after checking two properties.
 
-    Checks that the tiles are distinct. If one of the tiles is then recorded as the fastest, it must be the chosen one.
+    The tiles are distinct, and a tile that a measurement recorded as the fastest is the chosen one.
     """
     tiles = [source.tile for source in kernel_sources("body", body, ONE)]
     assert all(tile not in tiles[:index] for index, tile in enumerate(tiles)), tiles

@@ -1,7 +1,7 @@
 """Check of the built kernels of programs: `python -m tests.codegen.check_builds [--bf16] FILE ...`.
 
-Prints each kernel that spills or cannot be launched. Prints the kernel count, the most registers and the seconds
-per program and architecture. `--bf16` reads each program with all of its f32 as bf16.
+Prints each kernel that spills or cannot be launched. For each program and architecture, prints the number of kernels,
+the maximum number of registers and the build time in seconds. `--bf16` reads each program with bf16 in place of f32.
 """
 
 from __future__ import annotations

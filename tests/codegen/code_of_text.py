@@ -144,7 +144,7 @@ def launch_facts_of(source: KernelSource, body: Graph, mesh: Mesh) -> Given:
 
 
 def questions(code: Sequence[Statement], given: Given) -> list[Any]:
-    """Return the proof obligation of each access, without the ids of variables."""
+    """Return what must be proven for each access. Variable ids are left out, so that equal kernels have equal results."""
     return [_question(access) for access in accesses(code, given)[0]]
 
 

@@ -37,13 +37,13 @@ def two_multiprocessors(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def tma_from_shorter_k(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lower the minimum contracted size for TMA descriptors to three quarters of its value."""
+    """Lower the minimum contracted size for TMA descriptors to three quarters of the production value."""
     monkeypatch.setattr(dot_operands, "TMA_K", TMA_K * 3 // 4)
 
 
 @pytest.fixture
 def one_element_per_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let each thread of an element-wise kernel compute one element, so that its function is emitted once."""
+    """Let each thread of an element-wise kernel compute one element, so that the kernel's code contains each op once."""
     monkeypatch.setattr(map_tiles, "_BLOCK", 32)
 
 

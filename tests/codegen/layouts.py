@@ -12,7 +12,7 @@ from bodies import Body
 from meshgen.ir.graph import DTYPES, Graph, Value
 
 Array = np.ndarray[Any, Any]
-_MAX_ELEMENTS = 1500  # elements of a value; chosen: emulation takes seconds
+_MAX_ELEMENTS = 1500  # maximum number of elements of a value; chosen: emulation then takes seconds
 
 
 class RandomMaps:

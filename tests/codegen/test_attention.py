@@ -80,7 +80,7 @@ def scaled(body: Body, scores: Value) -> Value:
 def masked(fill: float, *sides: tuple[str, int]) -> Function:
     """Return a function that masks scores with `fill`.
 
-    It keeps key n of row m if `m - n` satisfies all comparisons in `sides`.
+    The function keeps the score of row m and key n if `m - n` satisfies all comparisons in `sides`.
     """
 
     def function(body: Body, scores: Value) -> Value:

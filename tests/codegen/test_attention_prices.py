@@ -33,6 +33,6 @@ def seconds(text: str, *skip: str) -> float:
     [((1, 64, 1, 64), "bfloat16"), ((8, 512, 12, 64), "bfloat16"), ((2, 896, 16, 128), "float32"), ((8, 128, 12, 64), "bfloat16")],
 )  # fmt: skip
 def test_recomputing_scores_is_predicted_to_be_faster(sizes: tuple[int, int, int, int], dtype: str) -> None:
-    """Check also few and short rows, whose kernels take little longer than a launch."""
+    """Check long rows, and also few and short rows, whose kernels take little longer than a launch."""
     text = step(*sizes, dtype)
     assert seconds(text) < seconds(text, "form-attention")

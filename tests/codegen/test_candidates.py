@@ -81,7 +81,7 @@ def register_heavy_source(live: int) -> KernelSource:
 
 
 def test_spilling_candidate_is_skipped() -> None:
-    """Check also that no candidate after the first valid one is built."""
+    """Check that the first candidate without spills is shipped, and that no candidate after it is built."""
     b = Body("f32[512]", "f32[512]")
     body = b.done(b.op("add", *b.inputs))
     sources_by_registers = [register_heavy_source(live) for live in (24, 16, 4, 3)]
@@ -140,7 +140,7 @@ def test_candidate_without_wgmma_is_skipped_if_another_has_it() -> None:  # fmt:
 
 
 def test_candidate_that_does_not_compile_is_skipped() -> None:
-    """Check also that the error is that of the first candidate if none compiles."""
+    """Check that the next candidate is shipped. If no candidate compiles, the error is that of the first one."""
     b = Body("f32[512]", "f32[512]")
     body = b.done(b.op("add", *b.inputs))
     (good,) = kernel_sources("sum", body, ONE)

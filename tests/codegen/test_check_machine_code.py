@@ -35,7 +35,7 @@ def test_shipped_cubins_are_assembled_from_shipped_ptx(modules: list[mg.LoadedMo
 
 @pytest.mark.parametrize(("old", "new"), [(b"ld.global", b"ld.volatile.global"), (b".version", b".aversion")])
 def test_cubin_that_differs_from_its_ptx_is_detected(old: bytes, new: bytes, modules: list[mg.LoadedModule]) -> None:
-    """Check a PTX text with other semantics and one that is invalid."""
+    """Check a cubin stored with another PTX text: one that has other semantics, and one that is invalid."""
     module = modules[0]
     member = module.parts[0].loaded.member
     comparisons = check.comparisons(module.manifest.kernels, lambda name: member(name).replace(old, new))

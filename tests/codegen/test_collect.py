@@ -22,7 +22,7 @@ LOCAL = f32(4, 4)
 
 
 def gradients(mesh: Mesh, calls: Sequence[tuple[str, tuple[str, ...]]]) -> Module:
-    """Return a chain of tanh with a collective (op, axes) of each result beside it."""
+    """Return a chain of tanh ops. A collective reduces or moves each result: `calls` lists its op and axes."""
     graph = Graph("main", [Value(LOCAL, "h")])
     h, results = graph.inputs[0], list[Value]()
     for op, axes in calls:

@@ -41,7 +41,10 @@ ALIASES = {"w": "tf.aliasing_output = 0 : i32", "m": "tf.aliasing_output = 1 : i
 
 
 def training(**donated: str) -> Executable:
-    """Plan w2 = w - (m + w), m2 = m + w, y = w x. The read of w for y follows its update in the text."""
+    """Plan a step that returns w2 = w - (m + w), m2 = m + w and y = w x.
+
+    In the text, the read of `w` for `y` follows the update of `w`.
+    """
     return plan(step(MOMENT, UPDATE, READ, results="%w2, %m2, %y", types=WITH_Y, **donated), target="cpu")
 
 
@@ -170,7 +173,7 @@ def test_checker_rejects_read_after_donated_write() -> None:
 
 
 def test_checker_rejects_in_place_kernel_that_reads_other_indices() -> None:
-    """Check a forged plan that places such a kernel's result over its operand."""
+    """Check a forged plan that places the result of such a kernel over its operand."""
     text, _ = REFUSED["at other places"]
     executable = plan(text, target="cpu")
     plan_ = executable.plan

@@ -41,7 +41,7 @@ def agree(body: Graph, source: KernelSource) -> None:
 @pytest.mark.parametrize("left, right, batch", [(False, False, 0), (True, False, 0), (False, True, 0), (True, True, 2)])
 @pytest.mark.usefixtures("two_multiprocessors")
 def test_tma_gemm_matches_reference_for_all_layouts(left: bool, right: bool, batch: int) -> None:
-    """Check also tiles that extend past the last row, column and k, where TMA fills zeros."""
+    """Check GEMMs whose last tiles extend past the last row, column and k, where TMA fills zeros."""
     body = product(200, 136, left=left, right=right, batch=batch)
     source = kernel_source("product", body, ONE)
     assert source.text.count("make_tensor_descriptor") == 2 and "tl.load" not in source.text

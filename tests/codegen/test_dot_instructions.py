@@ -121,12 +121,16 @@ def test_gemms_use_wgmma(name: str, unit: str) -> None:
     [("large", 40), ("large_rows", 40), ("large_columns", 40), ("layer", 40), ("f16", 40), ("f32_results", 40), ("gated", 40), ("small", 48), ("few_rows", 48), ("i8_rows", 40), ("f8_rows", 44 + 64), ("f8_narrow", 40 + 64)],
 )  # fmt: skip
 def test_gemm_main_loops_are_short(name: str, most: int) -> None:
-    """Bound the instructions of a warp per four MMAs of m64n256k16.
+    """Bound the instructions of a warp per four MMAs of shape m64n256k16.
 
-    The MMAs of `few_rows` are m64n64; those of `small`, `f32_results`, `gated` and 8-bit operands are m64n128. For a
-    bf16 tile of 128 x 256 x 64, pointer loads took 92 instructions, TMA loads 84, and warp-specialized loops take at
-    most 36. For 8-bit floats, 64 instructions accumulate an iteration in f32. The others are 39 with four stages, 43
-    with three, and 74 without warp specialization.
+    The MMAs of `few_rows` are m64n64; those of `small`, `f32_results`, `gated` and 8-bit operands are m64n128. Measured
+    for a bf16 tile of 128 x 256 x 64:
+    - pointer loads: 92 instructions
+    - TMA loads: 84
+    - warp-specialized loops: at most 36
+
+    Loops for 8-bit floats have 64 more instructions, which accumulate an iteration in f32. Besides these, they have 39
+    with four stages, 43 with three, and 74 without warp specialization.
     """
     multiplying, instructions = main_loop(built()[name].kernel.cubin)
     assert 4 * instructions <= most * multiplying
@@ -185,11 +189,13 @@ def computed(dtype: str) -> Graph:
 def test_main_loops_with_complex_epilogues_are_short(body: Graph, most: int) -> None:
     """Bound the instructions per four m64n128k16 MMAs of GEMMs with larger epilogues or computed operands.
 
-    f32 residuals take 44 and gated f32 results 43.5. Shared memory has only three stages beside the epilogue's
-    layout, and Triton 3.6 divides by three. Four stages with m64n64k16 take 30 but read the left operand twice as
-    often. With the copies' writes, that would need 176 bytes per cycle, and shared memory delivers 128 (derived).
-    A computed left operand takes 32 elements of a thread per four MMAs: 99 and 98 instructions with Triton 3.6, 110
-    and 105 with 3.9. Without warp specialization, loops took 149 and 152.
+    - f32 residuals: 44 instructions; gated f32 results: 43.5. Shared memory has room for only three stages beside the
+      epilogue's layout, and Triton 3.6 divides by three in each iteration. Four stages with m64n64k16 MMAs take 30
+      instructions but read the left operand twice as often. With the writes of the copies, that needs 176 bytes of
+      shared
+      memory traffic per cycle; the hardware has 128 (derived).
+    - computed left operand, 32 elements of a thread per four MMAs: 99 and 98 instructions with Triton 3.6, 110 and 105
+      with 3.9. Without warp specialization, the loops took 149 and 152.
     """
     (kernel,) = _best({"kernel": body}, ONE).values()
     multiplying, instructions = main_loop(kernel.cubin)

@@ -168,7 +168,7 @@ def test_quotients_are_simplified() -> None:
 def test_nested_delinearizations_cancel(parts: tuple[int, int]) -> None:
     """Check a reshape of the rows that a reduce keeps.
 
-    It splits the row index into coordinates, although the index was itself combined from coordinates.
+    The reshape splits the row index into coordinates, although the index was itself combined from coordinates.
     """
     row = variable("row", 12)
     index = (row // 6, row % 6)

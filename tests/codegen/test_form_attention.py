@@ -78,7 +78,8 @@ def distances() -> Any:
     return jnp.arange(T)[None, :] - jnp.arange(T)[:, None]
 
 
-FORMS: dict[str, tuple[Any, ...]] = {  # name -> a function, and the shapes of operands beside queries, keys and values
+# name -> (function of the scores, shapes of its operands besides queries, keys and values)
+FORMS: dict[str, tuple[Any, ...]] = {
     "plain": (attend(lambda s: s),),
     "where": (attend(lambda s: jnp.where(causal(), s, -jnp.inf)),),
     "added mask": (attend(lambda s: s + jnp.where(causal(), 0, -jnp.inf)),),

@@ -1,4 +1,7 @@
-"""Tests of index code: its text and structure have one value, and plain text cannot compute addresses."""
+"""Tests of index code: the text and the structure of an expression have the same value.
+
+Addresses cannot be computed by plain text, which has no structure to prove bounds from.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +55,7 @@ def random_int(rng: np.random.Generator, depth: int) -> Int:
 
 
 def value_of(value: Int, values: dict[str, int]) -> int:
-    """Evaluate an expression by its structure."""
+    """Evaluate an expression from its structure, not from its text."""
     if value.op in ("name", "number"):
         return values.get(value.args[0], value.args[0])
     left, right = (value_of(side, values) for side in value.args)

@@ -1,4 +1,6 @@
-"""Tests of groups that are joined after they have grown: shared reads, groups that are not joined, and their templates."""
+"""Tests of joining complete fusion groups into one kernel: shared reads, groups that stay separate, and kernel
+templates.
+"""
 
 from __future__ import annotations
 

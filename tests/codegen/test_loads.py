@@ -44,7 +44,10 @@ def test_loads_are_counted_per_distinct_index() -> None:
 
 
 def scan(length: int, nested: bool) -> Graph:
-    """Return prefix sums in the even-odd form of JAX's `associative_scan`, of one product or of two nested ones."""
+    """Return prefix sums in the even-odd form of JAX's `associative_scan`.
+
+    The scanned values are products of two inputs. If `nested`, a second scan takes the results of the first.
+    """
     b = Body(f"f64[{length}]", f"f64[{length}]")
 
     def sums(x: Value) -> Value:
@@ -100,7 +103,7 @@ def test_generated_values_are_not_recomputed_exponentially() -> None:
 
 
 def test_lookups_at_equal_indices_are_computed_once() -> None:
-    """Check a chain of lookups. Each adds the previous value at an index to the previous value at the table's index."""
+    """Check a chain of 12 steps v[i] = v[table[i]] + v[i]."""
     b = Body("f32[16]", "i32[16,1]")
     value, table = b.inputs
     for _ in range(12):

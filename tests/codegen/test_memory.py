@@ -57,7 +57,10 @@ def ends_before(left: Lifetime, right: Lifetime) -> bool:
 
 
 def random_lifetimes(rng: random.Random, count: int) -> list[Lifetime]:
-    """Return the lifetime of one storage per task, for random streams, waits and later accesses."""
+    """Return a random lifetime for each of `count` storages.
+
+    Storage i is written by task i. Tasks run on random streams, wait for random tasks, and access earlier storages.
+    """
     streams = [rng.randrange(STREAMS) for _ in range(count)]
     waits = [sorted(rng.sample(range(n), min(n, rng.choice([0, 0, 1])))) for n in range(count)]
     starts, ends = clocks(streams, waits)
@@ -153,7 +156,7 @@ def test_placement_work_grows_with_live_storages_not_all_pairs(monkeypatch: pyte
 
 @pytest.mark.parametrize("seed", range(20))
 def test_arena_is_not_smaller_than_its_lower_bound(seed: int):
-    """Check the bound for random lifetimes. It is exact if the placement leaves no gap in any order."""
+    """Check the lower bound for random lifetimes, and that it is exact for storages that are alive one at a time."""
     lives = [Lifetime(700, None, (9, 0, 0), True), *random_lifetimes(random.Random(seed), 60)]
     assert 0 < memory.least_bytes(lives) <= place(lives)[1]
     one_at_a_time = [Lifetime(512, (n, 0, 0), (n + 1, 0, 0), False) for n in range(5)]
@@ -161,7 +164,7 @@ def test_arena_is_not_smaller_than_its_lower_bound(seed: int):
 
 
 def test_storage_is_placed_in_a_gap_of_its_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Check biggest-first placement: the last storage fits into the gap that the second one left."""
+    """Check that biggest-first placement puts the last storage into the gap that the second storage left."""
     monkeypatch.setattr(memory, "_place_from_bottom", lambda *_: pytest.fail("the first order leaves no gap"))
     times = [(3, 0, 9), (2, 0, 4), (2, 3, 9), (2, 5, 9)]
     lives = [Lifetime(units * ALIGNMENT, (born, 0, 0), (last, 0, 0), False) for units, born, last in times]

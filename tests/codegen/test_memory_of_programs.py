@@ -27,7 +27,7 @@ func.func @main(%x: tensor<1xi32>, %n: tensor<i32>) -> tensor<1xi32> {
   }) : (tensor<1xi32>, tensor<i32>) -> tensor<1xi32>
   return %y : tensor<1xi32>
 }"""
-# Operands of a loop body are outside of its arena, so their offsets in it do not mean shared bytes.
+# The operands of a loop body are outside of the body's arena, so equal offsets do not mean that they share bytes.
 LOOP = """
 func.func @main(%x: tensor<2x5xf32>, %n: tensor<i32>) -> tensor<2x5xf32> {
   %low = stablehlo.constant dense<-9.0> : tensor<f32>

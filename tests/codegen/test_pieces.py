@@ -1,4 +1,8 @@
-"""Tests of concatenations computed in pieces: which ones qualify, masks only at edges, and operands of several pieces."""
+"""Tests of concatenations whose parts are computed separately by one kernel: which ones qualify, and the emitted
+accesses.
+
+Masks are needed only at the edges of parts, and a part may itself be computed from several operands.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +34,7 @@ def rotated(dtype: str = "bf16", width: int = 64) -> Graph:
 
 
 def vector_accesses(source: KernelSource, body: Graph) -> tuple[int, int]:
-    """Return the number of 16-byte loads and stores in the PTX, and of narrower ones."""
+    """Return two numbers: the 16-byte loads and stores in the PTX, and the narrower ones."""
     accesses = re.findall(r"(?:ld|st)\.global[.\w]*", ptx_of(source, body, "sm_90").ptx.decode())
     wide = [access for access in accesses if ".v4.b32" in access]
     return len(wide), len(accesses) - len(wide)

@@ -200,7 +200,7 @@ def recorded(x: Any) -> Any:
 
 
 def test_recurrence_does_not_stack_carried_values() -> None:
-    """Check that the carried values of all iterations are not stored: they would take 300 times the bytes of one."""
+    """Check that the carried values of the 300 iterations are not stored, which would take 300 times as many bytes."""
     planned = api.plan(text(recorded, ((256, 64),), "f4"), target="cuda:sm_90")
     assert "recurrence" not in templates(planned)
     assert planned.memory.peak_bytes < 10 * 256 * 64 * 4
@@ -214,7 +214,10 @@ def test_loop_with_huge_trip_count_is_not_unrolled() -> None:
 
 
 def test_long_recurrence_bodies_do_not_exhaust_the_stack() -> None:
-    """Check values that each use their predecessor twice, and a chain longer than Python's stack, beside a recurrence."""
+    """Check a recurrence whose loop body also contains two other chains.
+
+    One chain is longer than Python's stack. In the other, each op uses its predecessor twice.
+    """
 
     def trip(h: Any, row: Any) -> Any:
         doubled = jnp.asarray(1.0)
@@ -231,7 +234,9 @@ def test_long_recurrence_bodies_do_not_exhaust_the_stack() -> None:
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 def test_recurrence_with_many_operands_fits_in_shared_memory(arch: str) -> None:
-    """Check 24 operands: four iterations prefetched in blocks of 512 lanes exceed shared memory, smaller blocks do not."""
+    """Check 24 operands. Prefetching four iterations exceeds shared memory in blocks of 512 lanes, but fits for smaller
+    blocks.
+    """
 
     def sums(*rows: Any) -> Any:
         return lax.scan(lambda h, row: (sum(row, h * 0.5), h), jnp.zeros(rows[0].shape[1:]), rows)

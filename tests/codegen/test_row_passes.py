@@ -78,7 +78,7 @@ def test_softmax_reads_long_rows_twice_and_short_rows_once() -> None:
     assert kernel_bytes(softmax(4, 1024)) == 2 * 4 * 1024 * 4
 
 
-def test_other_sums_relative_to_the_maximum_take_a_second_pass() -> None:
+def test_sum_of_other_functions_of_shifted_rows_takes_two_passes() -> None:
     b = Body(f"f32[4,{LONG}]")
     (x,) = b.inputs
     m = b.wide(b.reduce("maximum", x, 1), x, (0,))
@@ -88,7 +88,7 @@ def test_other_sums_relative_to_the_maximum_take_a_second_pass() -> None:
     check(graph, ulps=64, length=LONG)
 
 
-def test_one_pass_sum_requires_a_shift_per_row() -> None:
+def test_one_pass_sum_requires_shift_by_one_value_per_row() -> None:
     b = Body(f"f32[4,{LONG}]", f"f32[{LONG}]")
     x, bias = b.inputs
     m = b.reduce("maximum", x, 1)

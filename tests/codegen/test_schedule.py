@@ -62,7 +62,7 @@ def test_hidden_and_exposed_seconds_add_up_to_duration():
     plan = plan_of(layers(4))
     for e in plan.exposures:
         assert e.hidden + e.exposed == pytest.approx(plan.items[e.item].seconds)
-    # The first all-reduce hides the three kernels from 1 to 4 s, and each of the others hides one kernel.
+    # Three kernels run beside the first all-reduce, from 1 to 4 s, and one kernel beside each of the other all-reduces.
     assert [e.hidden for e in plan.exposures] == pytest.approx([3.0, 1.0, 1.0, 1.0])
     assert plan.exposed_seconds == pytest.approx(6.0)
 
@@ -314,7 +314,7 @@ def test_memory_limit_option_is_applied(tmp_path, capsys):
 def test_unbounded_loop_with_transfers_is_rejected_with_location():
     """Check a loop without a constant trip count.
 
-    It cannot be unrolled, and transfers inside a schedule item cannot be paired.
+    Such a loop cannot be unrolled, and transfers inside a schedule item cannot be paired.
     """
     kind = TensorType((), "i32")
     condition, body = (Graph(name, [Value(kind)]) for name in ("condition", "body"))

@@ -21,7 +21,7 @@ SHARES = [("mixtral", False, 0.986), *((name, True, least) for name, least in TR
 
 
 @pytest.mark.parametrize("name, train, least", SHARES)
-def test_programs_use_most_of_their_sectors(name: str, train: bool, least: float) -> None:
+def test_programs_use_most_bytes_of_moved_sectors(name: str, train: bool, least: float) -> None:
     program = plan(BLOCKS[name].text(True, train), target="cuda:sm_90")
     counts = program.plan.launch_counts()
     accesses = [

@@ -1,7 +1,7 @@
 """Tests of warp-specialized GEMMs (one warp group copies, two multiply) on the emulated GPU.
 
-Tiles are a quarter as wide as in production but otherwise equal. `test_forms_of_architectures` runs one of production
-width.
+Tiles are a quarter as wide as in production but otherwise equal. `test_forms_of_architectures` tests a GEMM with tiles
+of production width.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def agree(body: Graph, source: KernelSource, inputs: Sequence[Array] = (), *, in
 
 @pytest.mark.parametrize("left, right, form", [(False, False, 1), (True, False, 2), (False, True, 3), (True, True, 1)])
 def test_specialized_gemm_matches_reference_for_all_layouts(left: bool, right: bool, form: int) -> None:
-    """Check two tiles per program, also past the last row, column and k, for the first variant and another one."""
+    """Check programs that compute two tiles each. Some tiles extend past the last row, column and k."""
     body = product(248, 120, left=left, right=right, k=LONG)
     sources = specialized(body)
     assert len(sources) == 4 and all("warp_specialize=True" in source.text for source in sources)

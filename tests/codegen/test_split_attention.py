@@ -21,7 +21,7 @@ CACHE = (1, 1, 4, 64, 1024, 2)
 
 
 def parts(module: Module) -> list[int]:
-    """Return the part counts along which the attention kernel splits the keys."""
+    """Return the numbers of parts into which the attention kernel splits the keys."""
     (node,) = (node for node in module.kernels["attention"].nodes if node.op == "attention")
     factors = Factors.of(node)
     return [factors.sizes[name] for name in factors.results[1] if name.endswith("_part")]

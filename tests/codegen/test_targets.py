@@ -58,7 +58,7 @@ def test_all_target_faults_are_reported_together() -> None:
 
 
 @pytest.mark.parametrize("target", ["cpu", "cuda:sm_80", "cuda:sm_90,sm_80"])
-def test_predicted_machine_uses_its_own_gpu_or_the_targets(target: str) -> None:
+def test_predicted_machine_has_gpu_of_machine_or_target(target: str) -> None:
     for machine in (None, *MACHINES.values()):
         predicted = predicted_machine(target, machine)
         first = DEFAULT_TARGET if target == "cpu" else architectures_of(target)[0]

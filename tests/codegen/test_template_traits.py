@@ -28,7 +28,7 @@ TEMPLATE = {"template", "_template", "template_of", "_template_of"}
 
 
 def compared_templates(path: Path) -> Iterator[str]:
-    """Yield comparisons of a template, or of its name, by value."""
+    """Yield the source location of each comparison that tests which template a kernel has (by `==`, `!=` or `in`)."""
     for node in nodes_of(path, ast.Compare):
         by_value = any(isinstance(op, ast.Eq | ast.NotEq | ast.In | ast.NotIn) for op in node.ops)
         inside = [child for side in (node.left, *node.comparators) for child in ast.walk(side)]
@@ -42,8 +42,9 @@ def test_template_names_are_not_compared() -> None:
 
 
 def add_template(monkeypatch: pytest.MonkeyPatch, *, joins: bool) -> None:
-    """Insert a template before all others. It matches kernels that add a value to itself, which `map` would otherwise
-    match.
+    """Insert a template before all others.
+
+    The new template matches kernels that add a value to itself, which `map` would otherwise match.
     """
 
     def match(body: Graph, device: Device) -> KernelPlan | None:

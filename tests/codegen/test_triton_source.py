@@ -164,7 +164,7 @@ def test_embedding_lookup_clamps_indices() -> None:
     y = b.op("gather", table, indices, offset_dims=(2,), collapsed_slice_dims=(0,), operand_batching_dims=(),
              start_indices_batching_dims=(), start_index_map=(0,), index_vector_dim=2, slice_sizes=(1, 24),
              indices_are_sorted=False)  # fmt: skip
-    # indices at both ends are clamped
+    # indices out of bounds on either side are clamped
     args = [random_args(b.graph)[0], np.arange(-2, 13, dtype=np.int32).reshape(3, 5)]
     check(b.done(y), args=args, ulps=0)
 

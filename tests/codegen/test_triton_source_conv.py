@@ -103,7 +103,7 @@ def test_depthwise_convolution_uses_no_dot() -> None:
 
 
 def test_convolution_fuses_bias_and_relu() -> None:
-    """Check also an epilogue before a reshape, and that the padding is not materialized."""
+    """Check a convolution with bias and ReLU before a reshape: one kernel, without a separate kernel for the padding."""
     b = Body("f32[2,8,8,4]", "f32[3,3,4,16]", "f32[16]")
     y = convolution(b, *b.inputs[:2], low=ONES, high=ONES)
     y = b.op("maximum", b.op("add", y, b.wide(b.inputs[2], y, (3,))), b.splat(0, y))

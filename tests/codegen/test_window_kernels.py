@@ -131,7 +131,7 @@ def test_short_many_and_indivisible_scans_are_not_split(type_: str) -> None:
 def test_max_pooling_gradient_matches_reference(
     type_: str, size: int, stride: int, low: int, high: int, direction: str
 ) -> None:
-    """Check ties: the comparison selects the first or the last one."""
+    """Check windows with several equal maxima: `direction` decides whether the first or the last one gets the gradient."""
     n, h, _, c = Body(type_).inputs[0].type.sizes
     count = (h + low + high - size) // stride + 1
     dtype = type_.partition("[")[0]

@@ -140,7 +140,7 @@ def test_dict_keys_with_dots_do_not_collide() -> None:
     assert len({value.name for value in executable.fused.graph.inputs}) == 2
 
 
-def test_dict_keys_with_same_spelling_are_rejected() -> None:
+def test_dict_keys_with_equal_text_are_rejected() -> None:
     with pytest.raises(mg.MeshgenError, match="MG0001: two keys of a dict are spelled '1'"):
         compiled(lambda p: p[1] - p["1"], [{1: F, "1": F}])
 
@@ -156,7 +156,7 @@ def test_arguments_with_open_sizes_are_bound_by_key() -> None:
     assert_argument_error(lambda: executable({"a": A}), "'p.b' is missing")
 
 
-def test_text_program_binds_by_input_position_name_and_argn() -> None:
+def test_text_program_binds_arguments_by_position_or_name() -> None:
     types = "%p.a: tensor<4xf32>, %x: tensor<4xf32>, %p.b: tensor<4xf32>"
     text = f"func.func @main({types}) -> tensor<4xf32> {{\n  %0 = stablehlo.subtract %p.a, %x : tensor<4xf32>\n"
     text += "  %1 = stablehlo.divide %0, %p.b : tensor<4xf32>\n  return %1 : tensor<4xf32>\n}"

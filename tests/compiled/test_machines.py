@@ -141,7 +141,9 @@ def test_planning_command_accepts_machine_option(
     assert "links must be a list" in capsys.readouterr().err
 
 
-def test_compile_command_applies_memory_limit_and_skip(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_compile_command_applies_memory_limit_and_skip_option(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "mlp.mlir").write_text(mlp())
     words = ["compile", str(tmp_path / "mlp.mlir"), "--target", "cpu", "-o", str(tmp_path / "mlp.mgx")]
     assert main([*words, "--memory-limit", "16B"]) != 0

@@ -84,7 +84,8 @@ def test_module_explanations_are_read_without_planning(
     assert _report_outputs(program) == _report_outputs(executable)
 
 
-PLAN_KINDS = (  # Programs whose plans differ in kind: each kind of loop, collective and rewrite has its own records.
+# Programs with different kinds of loops, collectives and rewrites, whose decisions are stored in different records.
+PLAN_KINDS = (
     "chunks", "collective-combine", "expand-attention", "expand-linalg", "fft-to-pencils", "loop-to-recurrence", "masked-dot-to-ragged",
     "scan-prefetch", "slice-to-halo", "softmax-in-one-read",
 )  # fmt: skip
@@ -92,7 +93,7 @@ PLAN_KINDS = (  # Programs whose plans differ in kind: each kind of loop, collec
 
 @pytest.mark.parametrize("name", PLAN_KINDS)
 def test_decisions_of_every_plan_kind_are_serializable(name: str) -> None:
-    """Without this test, an unsaved record would only show as a program that is planned again."""
+    """Check the records directly: if one were not saved, loading would only plan the program again, without an error."""
     program = Path(__file__).parents[1] / "passes" / "gains" / f"{name}.mlir"
     assert saved_member(api.plan(program), Resources())
 

@@ -29,7 +29,7 @@ def compiled(rows: int = 512, **options: Any) -> Executable:
 
 
 def tuning_row_of(executable: Executable, candidate_index: int) -> Row:
-    """Return a tuning row that selects the candidate with this index."""
+    """Return a row of a tuning table that selects the candidate with this index."""
     ((name, body),) = executable.plan.kernels.items()
     tile = [*kernel_sources(name, body, executable.mesh)][candidate_index].tile
     return Row(kernel_digest(body), shape_class(body), "GPU 1", "sm_90", "dot", tile, 1e-3, 1e-3, 2e-3, 15)

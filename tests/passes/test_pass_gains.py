@@ -60,7 +60,9 @@ def directive_values(name: str, word: str) -> list[str]:
 
 
 def promised_gain(name: str) -> tuple[str, float]:
-    """Return the promised figure, and the least ratio of its value without the pass to that with it."""
+    """Return the name of the promised figure, and the minimum of its value without the pass divided by its value with
+    it.
+    """
     figure, min_ratio = directive_values(name, "GAIN")
     return figure, float(min_ratio)
 

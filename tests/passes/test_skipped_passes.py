@@ -1,4 +1,6 @@
-"""Tests that no pass is needed for correct results: programs planned without one compute the same."""
+"""Tests that no pass is needed for correct results: programs planned without one of the passes compute the same
+results.
+"""
 
 from __future__ import annotations
 

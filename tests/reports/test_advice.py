@@ -37,7 +37,7 @@ def test_advice_names_expensive_annotation_and_replacement(tmp_path: Path, capsy
     assert "required annotation [{x}, {}] of input %w" in capsys.readouterr().out
 
 
-FIRST_SEED = 8  # First seed for which random programs have gathers without an annotation that requires them.
+FIRST_SEED = 8  # the first seed whose random program has gathers that no annotation requires
 CASES = ["mlp_train_zero3", "attn_fused_qkv_tp", "xent_vocab_onehot", "block_dp_tp_sp"]
 
 

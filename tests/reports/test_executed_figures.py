@@ -25,7 +25,8 @@ from meshgen.testing.random_programs import program_of
 from tests.cost_models import use
 from tests.trials import trials
 
-# seeds of random programs whose schedules have loops with known trip counts, with unknown ones, and with branches
+# Seeds of random programs whose schedules have loops with known trip counts, loops with unknown trip counts, and
+# branches.
 WITH_LOOPS = (37, 57, 75, 76)
 OF_UNKNOWN_LENGTH = (19, 79, 295)
 WITH_BRANCHES = (28, 37, 76, 85, 112, 144, 181)

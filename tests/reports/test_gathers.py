@@ -86,7 +86,7 @@ def test_strict_with_unknown_value_or_line_is_usage_error(strict_at: str | int |
         api.plan(GATHERED, target="cpu", strict=strict_at)  # pyright: ignore[reportArgumentType]
 
 
-def test_strict_options_on_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_command_line_accepts_strict_options(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path, out = tmp_path / "p.mlir", tmp_path / "p.mgx"
     path.write_text(GATHERED)
     words = ["compile", str(path), "--target", "cpu", "-o", str(out)]

@@ -71,7 +71,7 @@ def test_page_is_well_formed_and_fetches_nothing(tmp_path: Path) -> None:
     assert not re.search(r"https?:|@import|url\(|fetch\(", reader.texts["style"] + reader.texts["script"])
 
 
-def test_page_figures_equal_record(tmp_path: Path) -> None:
+def test_page_figures_equal_json_record(tmp_path: Path) -> None:
     executable = compiled(3)
     executable.report(tmp_path / "r.html")
     reader, data = read(tmp_path / "r.html")

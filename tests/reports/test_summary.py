@@ -62,7 +62,7 @@ def test_explain_json_has_groups_and_verdict(file: Path, capsys: pytest.CaptureF
 
 
 def test_collective_count_includes_loop_iterations(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The loop's collective runs once per iteration, here five times; the schedule has it once."""
+    """Check a loop with five iterations: its collective counts five times, although the schedule contains it once."""
     use(monkeypatch, {"fusion.unrolled_messages": 0}, loop_unroll)
     executable = api.plan(LAYERS, target="cpu", skip=("scan-prefetch",))
     summary = summary_of(executable)

@@ -108,7 +108,7 @@ def test_what_if_lists_changed_collectives(tmp_path: Path, capsys: pytest.Captur
     assert "the same collectives" in capsys.readouterr().out
 
 
-def test_what_if_accepts_explained_spec(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_if_accepts_spec_printed_by_explain(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (record,) = document(capsys, "explain", file, "%d")["explanations"]
     assert record["spec"] == "_,x"
     changed = document(capsys, "explain", file, "--what-if", f"%d={record['spec']}")

@@ -47,7 +47,7 @@ def test_search_shards_block_of_few_tokens_like_megatron(block_of_few_tokens: Fo
 
 
 @pytest.mark.parametrize(("layers", "mesh"), [(32, {"dp": 2, "tp": 4}), (4, {"dp": 4, "tp": 8})], ids=str)
-def test_first_solution_of_many_layers_is_megatron(layers: int, mesh: dict[str, int]) -> None:
+def test_first_solution_for_many_layers_is_megatron_sharding(layers: int, mesh: dict[str, int]) -> None:
     """Check a time limit of zero, so the search returns its first solution.
 
     Sharding the few tokens would leave each device all weights to read, which the estimate of the solution includes.

@@ -108,7 +108,7 @@ HALVES = "  %h = stablehlo.constant dense<0.5> : tensor<8x12xf32>\n"
 
 
 def lines(*texts: str) -> str:
-    """Define `%a`, `%b`, ... as the texts; the last one is the result."""
+    """Return the lines `%a = TEXT`, `%b = TEXT`, ... for the given texts; the last line defines `%r`, the result."""
     names = ["a", "b", "d", "e", "f"][: len(texts) - 1] + ["r"]
     return "\n".join(f"  %{name} = {text}" for name, text in zip(names, texts, strict=True))
 

@@ -30,7 +30,7 @@ def stages(text: str) -> dict[str, Any]:
 
 
 def test_barrier_operands_are_sharded_independently() -> None:
-    """The same axis shards the rows of one operand and the columns of another."""
+    """Check an axis that shards the rows of one operand and the columns of another."""
     text = 'sdy.mesh @mesh = <["x"=2]>' + PAIR
     staged = stages(text)
     (node,) = [n for n in staged["propagate"].graph.nodes if n.op == "optimization_barrier"]

@@ -23,7 +23,8 @@ MERGED_PAIRS = [
     ("shift %x on @g grid_axes = [0] shift_axis = 0 offset = 1 rotate", "2x4", "shift %a on @g grid_axes = [0] shift_axis = 0 offset = 2 rotate", "2x4", "shift", ("0",)),
     ("all_gather %x on @g grid_axes = [0, 1] gather_axis = 0", "8x4", "all_slice %a on @g grid_axes = [1, 0] slice_axis = 0", "2x4", "permute_pairs", ("0", "1")),
 ]  # fmt: skip
-SEPARATE_PAIRS = [  # Each pair, and the reason why it stays.
+# pairs of chained collectives that are not merged, with the reason: (first, its size, second, its size, reason)
+SEPARATE_PAIRS = [
     ("all_gather %x on @g grid_axes = [1] gather_axis = 0", "4x4", "all_gather %a on @g grid_axes = [0] gather_axis = 1", "4x8", "other dims"),
     ("reduce_scatter %x on @g grid_axes = [1] scatter_axis = 1", "2x2", "reduce_scatter %a on @g grid_axes = [0] reduction = max scatter_axis = 1", "2x1", "kinds do not commute"),
     ("shift %x on @g grid_axes = [0] shift_axis = 0 offset = 1", "2x4", "shift %a on @g grid_axes = [0] shift_axis = 0 offset = 1 rotate", "2x4", "an end has no source"),

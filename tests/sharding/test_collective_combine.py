@@ -301,7 +301,7 @@ def test_large_messages_are_combined_if_step_is_shorter() -> None:
     hidden = _spmd(f"%sa = {SUM.format('a')}", *dots, f"%sb = {SUM.format('d59')}")
     executable = api.plan(hidden, target="cpu")
     assert len(executable.comms) == 2 and executable.comms[0].exposed_seconds < 1e-12
-    # The gain of one latency is below the threshold of this long step, so the pass does not even plan it.
+    # Combining saves one latency, which is below the threshold for such a long step, so the pass does not even try it.
     assert not executable.passes["collective-combine-large"].fired
     larger = combined(executable.stages["partition"], DEFAULT.messages.larger_share)
     assert _collectives(larger) == ["all_reduce"]

@@ -123,7 +123,7 @@ def test_regions_use_merged_values_of_outer_scope() -> None:
 
 
 def test_doubling_chains_of_constants_are_merged_quickly() -> None:
-    """Each constant doubles its predecessor: the comparison must not expand the 2^60 terms."""
+    """Check a chain of 60 constants, each the sum of two uses of its predecessor: comparing must not visit 2^60 terms."""
     halves = [f"%c{n + 1} = stablehlo.add %c{n}, %c{n} : {F}" for n in range(60)]
     second_chain = [line.replace("%c", "%d") for line in halves]
     module = program(

@@ -1,4 +1,4 @@
-"""Donated arguments keep one sharding from step to step, chosen by the cost at both ends."""
+"""Donated arguments keep one sharding from step to step. Its choice includes the costs of both argument and result."""
 
 from __future__ import annotations
 

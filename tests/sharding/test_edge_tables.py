@@ -24,7 +24,10 @@ def random_prices(rng: random.Random) -> dict[tuple[State, State], float]:
 def least_read_seconds(
     produced: State, read: Sequence[State], priced: Sequence[Prices], weights: Sequence[float]
 ) -> float:
-    """Return the least seconds for one label per site, with no copy or with one copy in any state."""
+    """Return the least seconds in which all users of a value read it: each directly, or from one shared copy.
+
+    `produced` is the state of the value, and `read` is the state that each user needs. The copy may have any state.
+    """
     alone = [price[produced, state] * weight for state, price, weight in zip(read, priced, weights, strict=True)]
     totals = [sum(alone)]
     for copy in STATES:
@@ -36,7 +39,7 @@ def least_read_seconds(
 
 @pytest.mark.parametrize("cells", [0, 1 << 12], ids=["a copy is a variable", "a copy is chosen in the table"])
 @pytest.mark.parametrize("seed", range(30))
-def test_edge_tables_sum_to_cheapest_reads(cells: int, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sum_of_edge_tables_is_least_cost_of_all_reads(cells: int, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     use(monkeypatch, {"search.copy_cells": cells}, module)
     rng = random.Random(seed)
     produced_states = rng.sample(STATES[1:], rng.randint(1, 3))

@@ -82,7 +82,7 @@ def test_least_cost_bounds_cheapest_labeling(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_elimination_joins_equal_components_once() -> None:
-    """Ten equal disjoint graphs need as many joins as one."""
+    """Check that ten equal disjoint graphs need no more joins of cost tables than one graph."""
     rng = np.random.default_rng(5)
     one = {(i, j): rng.random((3, 3)) for i in range(6) for j in range(i + 1, 6)}
 

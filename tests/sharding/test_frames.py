@@ -18,7 +18,7 @@ from meshgen.testing.random_graphs import random_arguments, random_program
 from tests.cost_models import use
 
 F32 = 4  # bytes
-N, WIDE = 32, 8  # a tensor of 32 rows, sharded over 4 devices, and 8 columns
+N, WIDE = 32, 8  # sizes of a tensor: 32 rows, sharded over 4 devices, and 8 columns
 ROW = WIDE * F32
 X = 'tensor<32x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}'
 
@@ -155,7 +155,10 @@ COLUMN = f"""%u = stablehlo.slice %c [0:316, 1:2] : (tensor<316x4xT>) -> tensor<
     ids=["counted in a narrow type", "looked up", "looked up, unsigned", "written to", "written to, unsigned", "written a whole column"],
 )  # fmt: skip
 def test_row_indices_are_shifted_into_frame(use: str, element: str, index: str) -> None:
-    """Row r has index r + 2 in the frame. In the index's own dtype, this overflows i8 at 127 and rounds in bf16 at 257."""
+    """Check the index of row r, which is r + 2 in a frame with a halo of two rows.
+
+    In the dtype of the index, r + 2 would overflow i8 at 127 and be rounded in bf16 at 257.
+    """
     text = program(f"""
     %z = stablehlo.constant dense<0.0> : tensor<T>
     %a = stablehlo.slice %x [4:320, 0:4] : (tensor<320x4xT>) -> tensor<316x4xT>

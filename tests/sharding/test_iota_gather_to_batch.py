@@ -182,6 +182,6 @@ module {{
     "batch, sent", [(16, 7 / 8), (8, 7 / 8), (2, 1)], ids=["evenly", "one each", "the axis is cut"]
 )
 def test_merged_minor_rows_are_exchanged(batch: int, sent: float) -> None:
-    """Each device exchanges a part of its tile; a gather would move seven tiles."""
+    """Check that each device exchanges a part of its tile with other devices. A gather would move seven tiles."""
     tile = batch * 2 * 8 * 4
     assert 0 < moved_bytes(flattened_rows_program(batch)) <= 2 * tile * sent

@@ -201,7 +201,10 @@ def test_reduce_scatter_stays_in_loop_to_save_memory() -> None:
 
 
 def test_tied_gradients_are_reduced_once() -> None:
-    """An embedding is used in a lookup and, transposed, in a matmul: one gradient is by rows, the other by columns."""
+    """Check an embedding that is used in a lookup and, transposed, in a matmul.
+
+    One of its two gradients is transposed before both are added; one all_reduce of the sum is enough.
+    """
     by_rows = "stablehlo.dot_general %p, %q, contracting_dims = [0] x [0] : (tensor<8x12xf32>, tensor<8x12xf32>) -> tensor<12x12xf32>"
     by_columns = by_rows.replace("%p, %q", "%q, %c")
     body = lines(

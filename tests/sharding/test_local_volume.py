@@ -183,7 +183,7 @@ GENERATED = range(40)
 
 
 def volumes() -> Iterator[tuple[str, Executable]]:
-    """Yield programs by mesh: from files, random ones, and random ones on two meshes."""
+    """Yield a name and a planned program per mesh: programs from files, random ones, and random ones on two meshes."""
     files = [*sorted((ROOT / "examples").glob("*.mlir")), *(p for p in map(small, PLANS) if p.exists())]
     for path in files:
         yield from ((path.name, part) for part in plan_of(path).parts)

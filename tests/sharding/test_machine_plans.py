@@ -60,7 +60,7 @@ def test_axis_over_hosts_uses_all_network_ports(machine: str) -> None:
 
 
 def test_gather_from_other_host_uses_all_network_ports() -> None:
-    """Each device of a host receives a part through its own port, in one ring over all devices."""
+    """Check a gather as one ring over all devices: each device of a host receives a part through its own port."""
 
     def doubled(x: Any) -> Any:
         return x * 2.0

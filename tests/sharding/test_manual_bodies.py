@@ -45,7 +45,7 @@ def constrained(shape: str, *dims: str) -> str:
 
 ABS = "%r = stablehlo.abs %b : tensor<{}>"
 PLAIN = ('{"x"}', '{"x"}')
-PROGRAMS = {  # Each program, and the ops that its body must contain.
+PROGRAMS = {  # name -> (program, ops that the manual body must contain)
     "a constraint over y, then z": (computation(constrained("8xf32", '{"y"}', '{"z"}'), "16xf32", PLAIN, tile="8xf32"), "retile"),
     "parts of a tile in another order": (
         computation(constrained("8xf32", '{"y", "z"}', '{"z", "y"}'), "16xf32", PLAIN, tile="8xf32"), "permute"),
@@ -204,10 +204,7 @@ def test_explicit_permute_in_partly_manual_body_is_rejected() -> None:
 @pytest.mark.parametrize("sizes", [(1, 2, 2), (2, 1, 2), (1, 1, 2), (1, 2, 1), (2, 1, 1), (1, 1, 1)])
 @pytest.mark.parametrize("axes", ['"x"', '"x", "y"', '"z"'])
 def test_manual_and_free_axes_of_one_device_are_supported(sizes: tuple[int, int, int], axes: str) -> None:
-    """Check axes of one device that are manual or free.
-
-    They occur in the boundary shardings and in the body; another argument is sharded.
-    """
+    """Check axes of one device, manual or free, in boundary shardings and in the body. Another argument is sharded."""
     mesh = ", ".join(f'"{name}"={size}' for name, size in zip("xyz", sizes, strict=True))
     by_name = dict(zip("xyz", sizes, strict=True))
     manual = [name for name in "xyz" if f'"{name}"' in axes]

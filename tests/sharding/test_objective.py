@@ -133,7 +133,7 @@ def test_axis_without_annotation_is_not_used() -> None:
     assert all(label.factor is None for label in solved.solved.labels["tp"])
 
 
-def test_reason_of_sharded_matmul_is_its_work() -> None:
+def test_reason_of_sharded_matmul_names_its_work() -> None:
     decisions = propagation(layer_and_large_matmul(4096, 32768))
     assert decisions is not None
     last = decisions.solved.module.graph.outputs[0]

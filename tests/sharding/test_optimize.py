@@ -116,7 +116,7 @@ def test_consecutive_all_reduces_are_folded_with_both_reasons() -> None:
 
 
 def local(*axes: tuple[str, ...], kind: str = "sum") -> Module:
-    """Return a local program of consecutive all_reduces, one for each element of `axes`. No sharding is known."""
+    """Return a local program of consecutive all_reduces, one for each element of `axes`. The shardings are unknown."""
     p = Program(x=2, y=2)
     value = p.input("f32[4]")
     for names in axes:

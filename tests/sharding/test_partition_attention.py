@@ -31,7 +31,7 @@ TEXT = """module @attention {
 
 
 def program(*dims: str) -> str:
-    """Return the program with the dims of the queries sharded over these axes."""
+    """Return the program with the queries sharded: `dims` names the mesh axes of each dim."""
     listed = ", ".join("{" + ", ".join(f'"{axis}"' for axis in axes) + "}" for axes in dims)
     return TEXT.replace("{SPLIT}", f"{{sdy.sharding = #sdy.sharding<@mesh, [{listed}]>}}")
 

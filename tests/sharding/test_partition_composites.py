@@ -26,7 +26,7 @@ NORMALIZE = """module @normalize {
 
 
 def with_split(text: str, *dims: str) -> Module:
-    """Return the program with the dims of its values sharded over these axes."""
+    """Return the program with its values sharded: `dims` names the mesh axes of each dim."""
     listed = ", ".join("{" + ", ".join(f'"{axis}"' for axis in axes) + "}" for axes in dims)
     return parse_text(text.replace("SPLIT", f"{{sdy.sharding = #sdy.sharding<@mesh, [{listed}]>}}"))
 

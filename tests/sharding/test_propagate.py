@@ -53,7 +53,7 @@ def test_data_parallel_shards_only_batch() -> None:
     assert [str(s) for s in done.in_shardings] == ["[{dp}, {}]", "[{}, {}]", "[{}, {}]"]
 
 
-def test_2d_weight_stationary_does_not_move_weights() -> None:
+def test_2d_weight_stationary_sharding_does_not_move_weights() -> None:
     specs = [required(None, ("x", "y", "z")), required("x", ("y", "z")), required(("y", "z"), "x")]
     done = propagate(mlp({"x": 2, "y": 2, "z": 2}, list(specs), required(None, ("x", "y", "z")), scale=4))
     for node, weight in ((done.graph.nodes[0], specs[1]), (done.graph.nodes[2], specs[2])):

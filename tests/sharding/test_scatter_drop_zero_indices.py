@@ -100,7 +100,7 @@ def test_scatter_at_unknown_index_is_not_local(region: str) -> None:
 
 
 def test_scatter_evaluates_fortran_ordered_operand() -> None:
-    """The elements of the operand are not in row-major order in memory."""
+    """Check a NumPy operand whose elements are in column-major order."""
     graph = program(UNKNOWN, "stablehlo.minimum %a, %b : tensor<f32>").graph
     cache = np.asfortranarray(np.ones((16, 8, 4), np.float32))
     (result,) = evaluate(graph, [cache, np.zeros((3, 1), np.int32), np.full((3, 1, 8, 4), -1, np.float32)])

@@ -60,7 +60,7 @@ func.func @main(%x: tensor<i64>) -> (index, i64, tensor<i64>, tensor<i64>) {
 
 
 def test_scalar_that_differs_between_devices_has_row_per_device() -> None:
-    """A number that all devices provably share, such as a loss, stays one number."""
+    """Check also a scalar that is provably equal on all devices, such as a loss: it stays a scalar."""
     executable = mg.compile(NUMBERS, target="cpu")
     index, copy, sums, total = executable(np.array(100))
     assert index.tolist() == copy.tolist() == [0, 1, 2, 3, 4, 5]

@@ -193,7 +193,7 @@ func.func @main(%x: tensor<?x3xf32>) -> tensor<?x3xf32> {
   return %r : tensor<?x3xf32>
 }"""
 ENDS = {
-    # Each dim may have another size; the contracted dims then differ.
+    # Each dim may have another size, so the contracted dims can differ.
     "any": ("return %r : tensor<?x4xf32>", ["8x8,8x4", "7x7,7x4"]),
     "even": (
         "%e = stablehlo.reshape %r : (tensor<?x4xf32>) -> tensor<?x8xf32>\n  return %r : tensor<?x4xf32>",

@@ -168,7 +168,9 @@ def test_loop_condition_runs_once_more_than_its_body() -> None:
 
 
 @pytest.mark.parametrize("conditions", [None, Conditions(slow_devices={1: 1.5}), Conditions(slow_links={2: 2.0})])
-def test_steady_iterations_are_extrapolated(monkeypatch: pytest.MonkeyPatch, conditions: Conditions | None) -> None:
+def test_loop_iterations_in_steady_state_are_extrapolated(
+    monkeypatch: pytest.MonkeyPatch, conditions: Conditions | None
+) -> None:
     quick = loop(200, conditions)
     monkeypatch.setattr(Timeline, "_is_steady", lambda *_: False)
     played = loop(200, conditions)

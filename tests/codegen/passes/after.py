@@ -10,5 +10,5 @@ from tests.codegen.bodies import ONE
 
 
 def after(run: Callable[[Module], Module], graph: Graph, mesh: Mesh = ONE) -> Graph:
-    """Return the graph of a local program after the pass `run`. An unchanged graph is the same object."""
+    """Return the graph of a local program after the pass `run`: the same object if the pass changes nothing."""
     return run(Module(mesh, graph, "partition")).graph

@@ -117,7 +117,7 @@ def test_gpu_reductions_keep_nan_and_support_8_bit_floats(dtype: str, op: str, s
 def test_reduce_to_root_is_not_promoted(kind: str) -> None:
     """Check `reduce_to`, whose result is defined on one device only.
 
-    The other devices hold garbage. Conversion back from integers could turn it into valid numbers.
+    The other devices hold garbage. Converted back from an integer, garbage could look like a valid float.
     """
     tile = TensorType((4, 8), "f32")
     graph = Graph("main", [Value(tile, "x")])

@@ -178,7 +178,7 @@ def test_loop_invariant_carries_become_captures(changes: bool) -> None:
 
 
 def test_slice_of_constant_folds_to_scalar() -> None:
-    """Check a pattern of random generators, which slice rotation counts out of a table."""
+    """Check a pattern in the code of random number generators: rotation counts are sliced out of a constant table."""
     b = Body("f32[4]")
     table = b.graph.add(
         "constant", [], [TensorType((2, 3), "f32")], {"value": np.arange(6, dtype=np.float32).reshape(2, 3)}
@@ -197,7 +197,7 @@ def constant_starts(b: Body, *numbers: int) -> list[Value]:
 
 @pytest.mark.parametrize("start", [-3, 0, 2, 9])
 def test_dynamic_slice_with_constant_start_becomes_slice(start: int) -> None:
-    """Check also starts that are clamped because the window would end out of bounds."""
+    """Check constant start indices, including starts that are clamped because the window would end out of bounds."""
     b = Body("f32[6,4]")
     part = b.graph.add(
         "dynamic_slice",

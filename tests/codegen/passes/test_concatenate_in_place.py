@@ -125,7 +125,7 @@ def test_join_keeps_the_kernel_grouping_of_the_concatenation() -> None:
 
 
 def _kernels(grouping: Grouping) -> list[tuple[str, set[Node], set[Value]]]:
-    """Return the kind, members and operands of each group."""
+    """Return the kind, member nodes and operands of each fusion group."""
     return [(group.form, {*group.members}, {*group.reads}) for group in grouping.groups]
 
 

@@ -1,4 +1,7 @@
-"""Tests of the `concatenate-to-group-call` pass: which messages become group calls, and forged calls."""
+"""Tests of the `concatenate-to-group-call` pass: which messages become a group of NCCL calls, one per part.
+
+The checker must reject forged group calls.
+"""
 
 from __future__ import annotations
 
@@ -36,10 +39,14 @@ ROWS = {"all_reduce": (1, 1), "all_gather": (1, COUNT), "reduce_scatter": (COUNT
 
 
 def message(op: str = "all_reduce", widths: tuple[int, ...] = WIDTHS, *, computed: int = 0, uses: str = "cut") -> Module:  # fmt: skip
-    """Return a program that sends its arguments in one message and slices the result. The first `computed` are doubled.
+    """Return a program that sends its arguments in one message and slices the result.
 
-    `uses` says how the result is used: `cut` slices each part once. `twice` adds a second slice of a part, and
-    `across` a slice across two parts. `whole` also returns the whole message, and `none` drops the first slice.
+    The first `computed` arguments are doubled before they are sent. `uses` says how the result is used:
+    `cut` slices each part once;
+    `twice` also slices one part a second time;
+    `across` also takes a slice that spans two parts;
+    `whole` also returns the whole result;
+    `none` leaves the first part unused.
     """
     before, after = ROWS[op]
     graph = Graph("main", [Value(f32(before, width), f"x{n}") for n, width in enumerate(widths)])
@@ -201,7 +208,7 @@ def test_group_call_parts_are_read_through_fused_rotation(op: str) -> None:
     """Check a rotation of two halves, as in rotary embeddings, that is fused into the kernel that joins them.
 
     The kernel that computes a part of the message also computes the program's last result. Only the def-use order keeps
-    it before the call.
+    that kernel before the call.
     """
     module = message(op, computed=1)
     graph = module.graph

@@ -22,7 +22,7 @@ Case = Callable[[Builder, Value], Value]
 
 
 def special(kind: TensorType, seed: int) -> np.ndarray:
-    """Return random numbers. Those of floats include zeros of both signs, infinities and NaN."""
+    """Return random numbers. Float arrays include zeros of both signs, infinities and NaN."""
     rng = np.random.default_rng(seed)
     if kind.dtype == "i1":
         return np.asarray(rng.random(kind.sizes) < 0.5)

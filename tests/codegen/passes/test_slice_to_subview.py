@@ -72,7 +72,8 @@ def test_slices_of_stacked_weights_become_views(tmp_path: Path) -> None:
     assert [item.kernel for item in plan.items] == ["dot_tanh"] * 3 and len(module.kernels) == 1
     weights = [plan.buffers[item.inputs[1]] for item in plan.items]
     assert [b.offset - weights[0].offset for b in weights] == [0, 16384, 32768]
-    assert plan.arena_bytes == 4 * 16384 + 2 * 16384  # arguments, and h before and after
+    # four arguments, and two buffers for `h`, before and after an iteration
+    assert plan.arena_bytes == 4 * 16384 + 2 * 16384
     write_module(tmp_path / "m.mgx", module, plan)
     rng = np.random.default_rng(0)
     args = [rng.standard_normal(v.type.sizes).astype(np.float32) / 8 for v in graph.inputs]

@@ -226,7 +226,9 @@ def test_split_is_charged_for_launches_of_fold_and_user(
 def test_split_is_charged_for_bytes_of_partial_sums(
     fold_seconds: float, is_split: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Check that the fold's memory traffic is charged. It grows with the part count, so two parts are optimal."""
+    """Check that the memory traffic of the fold is charged. The traffic grows with the part count, so two parts are
+    optimal.
+    """
     mock_split_times(monkeypatch, 0.0, fold_seconds)
     split = after(split_reduction, dot("bf16[24,8192]", "bf16[8192,16]", ((1,), (0,))))
     (product,) = [node.result.type for node in split.nodes if node.op == "dot_general"]
@@ -245,7 +247,10 @@ def test_part_count_depends_on_partial_result_bytes(graph: Graph, count: int) ->
 
 
 def distances(count: int, others: int, *, is_read: bool) -> Graph:
-    """Return the sum of cubed differences to all others. If `is_read`, the differences are a result as well."""
+    """Return, for each of `count` values, the sum of its cubed differences to `others` values.
+
+    If `is_read`, the program also returns the cubed differences.
+    """
     b = Body(f"f32[{count}]", f"f32[{others}]")
     x, y = b.inputs
     all_pairs = Value(TensorType((count, others), "f32"))

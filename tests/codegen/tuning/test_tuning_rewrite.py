@@ -25,7 +25,7 @@ ON_TWO_MESHES = Path(__file__).parents[3] / "examples" / "pipeline_stages.mlir"
 
 
 class ShippedIsSlow:
-    """A timer for which the variant of a kernel that is timed first is the slowest."""
+    """A timer that returns the longest time for the variant of a kernel that is timed first."""
 
     def __init__(self, device: Device, body: Graph) -> None:
         del device, body

@@ -1,4 +1,4 @@
-"""Transfers between meshes: which rows each device sends to which device, and the bytes that this takes."""
+"""Transfers between meshes: which rows each device sends to which device, and how many bytes are sent."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_transfer_messages_deliver_each_row_once(source: Sharding, target: Shard
         assert received[rank] == np.prod([b - a for a, b in box])
     most_sent, most_received = between(crossing)
     assert received.max() == most_received
-    assert sent.max() <= most_sent + max(shape)  # Cuts round up to whole rows.
+    assert sent.max() <= most_sent + max(shape)  # the ends of the sent ranges are rounded up to whole rows
     assert sent.sum() == received.sum()
 
 

@@ -235,7 +235,7 @@ func.func @main(%a: tensor<4x6xf32>) -> (tensor<2x3xf32>, tensor<4x6xf32>, tenso
 
 
 def test_collectives_use_device_ids_of_mesh() -> None:
-    """On this mesh, devices 0 and 1 differ along x, and devices 0 and 2 along y."""
+    """Check a mesh with devices 0, 2, 1, 3: devices 0 and 1 differ along x, and devices 0 and 2 along y."""
     module = parse_text(ORDERED)
     a = np.arange(24, dtype="f4").reshape(4, 6)
     summed, moved, numbers = evaluate(on_one_device(module.graph, module.mesh), [a])
@@ -249,7 +249,7 @@ REVERSED = ORDERED.replace("[0, 2, 1, 3]>", "[3, 1, 2, 0]>").replace("[[0, 1], [
 
 
 def test_single_mesh_accepts_any_device_order() -> None:
-    """Devices 3, 1, 2, 0 become ranks 0 to 3. A second mesh that is declared but unused changes nothing."""
+    """Check that devices 3, 1, 2, 0 become ranks 0 to 3, and that an unused second mesh changes nothing."""
     other = 'sdy.mesh @other = <["x"=2, "y"=2], device_ids=[0, 1, 2, 3]>\n'
     module = parse_text(other + REVERSED.replace("[0, 2], [2, 0], [1, 3], [3, 1]", "[3, 1], [1, 3], [2, 0], [0, 2]"))
     a = np.arange(24, dtype="f4").reshape(4, 6)

@@ -55,7 +55,10 @@ def test_transfer_of_each_dtype_is_correct(dtype: str) -> None:
 
 
 def test_meshes_can_factor_same_axis_name_differently() -> None:
-    """One mesh factors x = 6 as 3 x 2, the other as 2 x 3, so the hint from one mesh does not nest on the other."""
+    """Check an axis x of size 6 that one mesh factors as 3 x 2 and the other as 2 x 3.
+
+    The sharding of one mesh is a hint for the other mesh, but its tiles do not nest there.
+    """
 
     def program(x: Any, y: Any) -> Any:
         transferred = mg.annotate(
