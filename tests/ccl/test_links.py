@@ -131,7 +131,7 @@ def test_all_reduce_over_many_hosts_uses_tree() -> None:
 
 
 def test_tree_all_reduce_sends_less_between_hosts_than_ring() -> None:
-    """A ring over 2 x 8 devices sends 15/16 of its bytes out of a host twice; a tree sends half of them."""
+    """In a ring over 2 hosts of 8 devices, 15/16 of the bytes leave a host twice. In a tree, about half as many do."""
     slow = replace(H100, links=(NVLINK, replace(PORT, bytes_per_second=5e9)))
     size = LARGE
     moved = 2 * 15 * size // 16

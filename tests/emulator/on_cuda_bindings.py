@@ -76,7 +76,7 @@ def main(path: str, library: str) -> None:
     executor = Executor([program], api)
     for _ in range(2):
         (results,) = executor.run([module.filled(arguments)])
-    executor.rebind(0, {})  # its graph is captured again and updated in place
+    executor.rebind(0, {})  # the graph of the step is captured again and updated in place
     (results,) = executor.run([module.filled(arguments)])
     executor.close()
     for name, count in sorted(counted.calls.items()):

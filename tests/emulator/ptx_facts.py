@@ -12,7 +12,7 @@ CONTROL = {"bra", "brx", "ret", "exit", "bar", "barrier"}
 WARP_WIDE = {"shfl", "vote", "redux", "match", "elect", "activemask", "mma"}
 # opcodes that change more than registers, or take effect later
 STRICT = {"atom", "red", "mbarrier", "tensormap", "wgmma", "trap", "brkpt"}
-MATRIX_ROW = 16  # bytes at each address of ldmatrix and stmatrix
+MATRIX_ROW = 16  # bytes that ldmatrix and stmatrix access at each address
 
 
 def names(operands: Iterable[Operand | None]) -> set[str]:

@@ -62,7 +62,7 @@ def run(body: str, *arrays: Array, threads: int = 32, blocks: int = 1, shared: i
 def compute(instructions: str, result: type | np.dtype[Any], *operands: Array) -> Array:
     """Run instructions on registers %a, %b, %c, %e, ... for each element of the operands.
 
-    Returns %d of all elements as an array of dtype `result`. Registers have the widths of their types, but at least 16
+    Returns %d of all elements as an array of dtype `result`. Registers have the width of their type, or at least 16
     bits.
     """
     count = len(operands[0])

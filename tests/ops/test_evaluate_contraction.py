@@ -26,9 +26,7 @@ def test_dot_general_supports_any_batch_and_contracted_dims() -> None:
 
 
 def test_ragged_dot_multiplies_rows_by_matrix_of_group() -> None:
-    """A row in two groups is the sum of both results, a row in no group is zero, and group ranges are clamped to the
-    rows.
-    """
+    """A row in two groups is the sum of both results, a row in no group is zero, and group ranges are clamped."""
     rows, matrices = normal(7, 4, seed=1), normal(3, 4, 5, seed=2)
     starts, ends = np.int32([-2, 1, 6]), np.int32([2, 4, 9])
     expected = np.zeros((7, 5))

@@ -209,9 +209,7 @@ def test_checker_rejects_launch_with_wrong_operand_count():
 
 
 def test_checker_requires_order_between_collectives():
-    """Collectives on different streams must be ordered with each other. Waits for other items do not replace this
-    order.
-    """
+    """Collectives on different streams must be ordered with each other. Waits for other items are not sufficient."""
     first, second = [i for i in PLAN.items if i.is_collective][:2]
     items = [replace(first, waits=(), records=None), replace(second, stream=COMPUTE, waits=(), records=None)]
     orders = [Order([item.stream for item in items], [(-1, -1), done]) for done in ((-1, 0), (-1, -1))]

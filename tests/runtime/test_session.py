@@ -53,7 +53,7 @@ def saved(folder: Path, text: str, prefill: str = ROWS, **options: Any) -> Path:
 
 @pytest.fixture(params=["reference", GPUS], ids=["host", "gpus"])
 def device(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The reference device or GPUs. Emulated GPUs interpret kernel bodies; only for real GPUs have modules kernel code."""
+    """The reference device or GPUs. Modules have kernel code only for real GPUs; emulated ones interpret kernel bodies."""
     if request.param == "cuda":
         require_gpus(MOST_RANKS)
     else:
