@@ -121,8 +121,8 @@ def _argument(name: str, arrays: dict[str, Any], signature: Signature) -> Array:
 
 
 def _difference(result: Array, expected: Any, rtol: float, atol: float) -> str:
-    """Return how a result differs, or "" if it does not. The tolerance is the larger of the package's and 4 roundings
-    of the dtype.
+    """Return a description of how a result differs, or "" if it does not. The tolerance is the larger of two: the
+    package's own, and 4 roundings of the dtype.
     """
     expected = np.asarray(expected)
     if (result.shape, result.dtype) != (expected.shape, expected.dtype):

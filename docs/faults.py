@@ -1,4 +1,5 @@
-"""For each diagnostic number: its meaning, what to do, and a short program that causes it (if one exists).
+"""The explanation of each diagnostic number: its meaning, what to do, and a short program that causes it (if one
+exists).
 
 `docs/generate.py` runs the commands of each program in an empty directory and prints their output, so the page stays
 current. A test checks that `FAULTS` has exactly the numbers of `meshgen.errors.CODES`.

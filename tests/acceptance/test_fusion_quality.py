@@ -110,7 +110,7 @@ def test_cheap_ops_are_fused_into_dot_epilogues(executable: Executable) -> None:
 
 
 def test_dot_stores_its_result_once(executable: Executable) -> None:
-    """Each dot stores its result in the dtype that the next user reads, so no kernel between two dots only casts."""
+    """Each dot stores its result in the dtype that the next user reads. So no separate kernel casts between two dots."""
     for kernel in kernels(executable):
         if "dot_general" in kernel.ops:
             assert kernel.text.count("tl.dot(") >= 1

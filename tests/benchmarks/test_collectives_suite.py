@@ -130,7 +130,9 @@ def test_profile_recovers_links_of_both_levels(
 def test_compile_accepts_measured_profile_as_machine(
     profile: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A profile that was measured on one host has no link between hosts. It is taken from the machine in `--machine`."""
+    """A profile that was measured on one host has no link between hosts. This link is taken from the machine in
+    `--machine`.
+    """
     profile_path, module = str(tmp_path / "found.json"), str(tmp_path / "m.mgx")
     ran(capsys, "--engine", "simulated", "--machine", profile, "-g", "4", "-c", "0", "--save-profile", profile_path)
     assert machine_of(profile_path).links[1] == OWN.links[1]

@@ -85,7 +85,8 @@ def test_tolerance_follows_the_modules_precision(
         code, report, _ = document(capsys, "run", module, "--kernels", *device_words)
         assert code == 0 and all(row["ok"] for row in report["kernel_checks"])
     assert (allowed["emulate"] > 20 * allowed["reference"]) == (precision == "default")
-    # Each tolerance is that of the element with the largest error, and devices may differ in which element this is.
+    # A tolerance is reported for the element with the largest error. Two devices may have their largest error in
+    # different elements.
     assert (allowed["emulate"] < 1.5 * allowed["reference"]) == (precision == "highest")
 
 

@@ -41,8 +41,8 @@ def random_model(seed: int, steps: int = 8) -> RandomBuilder:
 
 
 def fault_of(builder: RandomBuilder) -> str:
-    """Return how the results of a model differ from the reference, or "" if they do not. The model runs on one device,
-    and on two devices that split a dim of its first input.
+    """Return a description of how the results of a model differ from the reference, or "" if they are equal. The model
+    runs on one device, and on two devices that split a dim of its first input.
     """
     model, names = builder.model()
     module, signature = read(model)
@@ -65,8 +65,8 @@ def fused(module: Module) -> Module:
 
 
 def difference(actual: Array, expected: Array) -> str:
-    """Return how a result differs from `expected`, or "" if it does not. f32 must be within 1e-4 of the largest
-    element.
+    """Return a description of how `actual` differs from `expected`, or "" if they are equal. f32 must be within 1e-4 of
+    the largest element.
     """
     if (actual.shape, actual.dtype) != (expected.shape, expected.dtype):
         return f"{actual.dtype}{list(actual.shape)} in place of {expected.dtype}{list(expected.shape)}"

@@ -72,7 +72,7 @@ def without_shardy() -> Iterator[None]:
 
 @pytest.mark.usefixtures("without_shardy")
 def test_mesh_axes_are_taken_from_trace() -> None:
-    """The text has no names of axes, so they are taken from the traced function."""
+    """The text does not name the mesh axes. Their names are in the traced function."""
     spec = jax.sharding.PartitionSpec(("dp", "tp"))
     mesh = jax.sharding.AbstractMesh((2, 4), ("dp", "tp"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
     mapped = jax.shard_map(lambda a: a - jax.lax.psum(a, "tp"), mesh=mesh, in_specs=spec, out_specs=spec)

@@ -1,4 +1,4 @@
-"""Inputs of ONNX models whose value is given at compile time, and operands that must have such a value."""
+"""ONNX inputs with a value that is fixed at compile time, and operands that must be fixed at compile time."""
 
 from __future__ import annotations
 

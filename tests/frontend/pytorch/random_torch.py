@@ -67,7 +67,7 @@ def random_module(seed: int, steps: int = 6) -> RandomBuilder:
 
 
 def fault_of(builder: RandomBuilder) -> str:
-    """Return how the results of a module differ from torch's, or "" if they do not.
+    """Return a description of how the results of a module differ from torch's, or "" if they are equal.
 
     The module runs on a random mesh. If the results differ, it also runs on one device, to tell whether sharding is the
     cause.
