@@ -13,7 +13,7 @@ from meshgen.ops.evaluate.evaluator import evaluate
 from tests.codegen.bodies import ONE, Body, check, emulated
 
 pytestmark = pytest.mark.usefixtures("one_element_per_thread")
-# One kernel tests all ops of a line.
+# All ops of a line are tested in one kernel.
 OF_FLOATS = (
     ("add", "subtract", "multiply", "divide", "maximum", "minimum"),
     ("power", "remainder", "atan2", "next_after"),

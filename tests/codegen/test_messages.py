@@ -1,4 +1,4 @@
-"""Tests of matched sends and receives: a receive reads what the matching send sent, and stores its destination ranks."""
+"""Tests of matched sends and receives: a receive reads the value of its send and stores its destination ranks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of loops that run as one `recurrence` kernel: which loops qualify, their results, and what remains of the loop."""
+"""Tests of loops that run as one `recurrence` kernel: supported loops, results, and the remaining parts of loops."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of reductions over rows longer than registers: how often kernels read them, and one-pass sums of exponentials."""
+"""Tests of reductions over rows longer than registers: the number of reads per row, and one-pass sums of exponentials."""
 
 from __future__ import annotations
 

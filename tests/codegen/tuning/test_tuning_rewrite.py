@@ -1,4 +1,4 @@
-"""Tests of modules with replaced kernels: what changes, what does not, and that they run."""
+"""Tests of modules with replaced kernels: the changed and unchanged members of the file, and the results of a run."""
 
 from __future__ import annotations
 
