@@ -33,7 +33,7 @@ QUICK := $(addprefix tests/,test_api.py test_axis_refs.py test_cost_model.py tes
     test_notation.py test_pipeline.py test_spec.py) \
   $(addprefix tests/benchmarks/,test_bench_compare.py test_bench_records.py) \
   $(addprefix tests/calls/,test_module_calls_in_jax_trees.py) \
-  $(addprefix tests/frontend/,test_jax.py test_mlir.py test_tracer.py test_tracer_refusals.py opening/test_formulas.py pytorch/test_torch_archives.py pytorch/test_torch_ops.py) \
+  $(addprefix tests/frontend/,test_jax.py test_mlir.py test_tracer.py test_tracer_refusals.py opening/test_formula_text.py pytorch/test_torch_archives.py pytorch/test_torch_ops.py) \
   $(addprefix tests/ir/,test_definitions.py test_symbols.py) \
   $(addprefix tests/mlir/,test_shard_dialect.py test_shard_import.py test_stablehlo_faults.py test_stablehlo_text.py test_stages.py) \
   $(addprefix tests/ops/,test_evaluate.py test_infer.py test_rules.py) \

@@ -24,9 +24,9 @@ from pathlib import Path
 from typing import Any
 
 from meshgen import api
-from meshgen.codegen.missing_kernels import lacking_faults
+from meshgen.codegen.missing_kernels import missing_kernel_faults
 from meshgen.compiled.executable import Executable
-from meshgen.compiled.on_meshes import PartsExecutable
+from meshgen.compiled.multi_mesh import PartsExecutable
 from meshgen.errors import MeshgenError
 from meshgen.passes import BY_STAGE, PASSES
 from meshgen.pipeline import Timing, run_stages
@@ -102,7 +102,7 @@ def lacks_kernels(executable: Executable) -> bool:
     """Whether no kernel can be generated for an op or dtype of the program."""
     executables = executable.parts if isinstance(executable, PartsExecutable) else [executable]
     return any(
-        lacking_faults((body, 1) for body in executable_of_mesh.plan.kernels.values())
+        missing_kernel_faults((body, 1) for body in executable_of_mesh.plan.kernels.values())
         for executable_of_mesh in executables
     )
 

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from meshgen import api
 from meshgen.benchmarks.transformers import programs
-from meshgen.frontend.arguments import on_machine
+from meshgen.frontend.arguments import with_machine
 from meshgen.ir.graph import Module
 from meshgen.machine.profiles import MACHINES
 from meshgen.pipeline import Options, Timing
@@ -43,7 +43,7 @@ def row(module: Module, machine: str) -> tuple[float, float, float]:
     contention.
     """
     profile = MACHINES[machine]
-    executable = api.plan_module(on_machine(module, profile), Options("cpu"), Timing())
+    executable = api.plan_module(with_machine(module, profile), Options("cpu"), Timing())
     step = executable.cost.step_seconds
     ideal = api.simulate(executable, replace(profile, overlap_slowdown=0.0)).step_seconds
     return step, ideal / step, api.simulate(executable, profile).step_seconds / step

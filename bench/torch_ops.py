@@ -25,7 +25,7 @@ import meshgen as mg
 from meshgen.api import read
 from meshgen.calls.arrays import plain_array
 from meshgen.errors import MeshgenError
-from meshgen.frontend.torch.kinds import is_module
+from meshgen.frontend.torch.recognition import is_module
 from meshgen.ops.evaluate.evaluator import evaluate
 
 Array = np.ndarray[Any, Any]

@@ -55,7 +55,7 @@ These points differ:
 """
 # Modules of `meshgen.frontend.tracer` whose functions the page lists, in this order.
 FAMILIES = ("creation", "elementwise", "rounding", "logic", "shapes", "joining", "indexing", "updates", "reduce", "scans", "statistics",
-            "searching", "linear", "einsum", "nn", "windowed", "control_flow", "random", "linalg", "fft", "manual", "dtypes")  # fmt: skip
+            "searching", "linear", "einsum", "nn", "convolutions", "control_flow", "random", "linalg", "fft", "manual", "dtypes")  # fmt: skip
 
 
 def functions_page(note: str) -> str:

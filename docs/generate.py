@@ -18,7 +18,7 @@ from pathlib import Path
 from meshgen.cli import COMMANDS, add_common, main
 from meshgen.errors import CODES
 from meshgen.mlir.families import dialects
-from meshgen.ops.registry import OPS, with_meaning
+from meshgen.ops.registry import OPS, evaluable_ops
 from meshgen.reports.cost_model import COLUMNS, cost_model_rows
 from meshgen.sharding import partition
 from meshgen.sharding.partitioners.registry import PARTITIONERS
@@ -101,10 +101,10 @@ def operations() -> str:
     """Return ops.md: a row per operation, with a column for each part of meshgen that may support it."""
     assert partition.partition is not None  # importing it fills the table of partitioners
     rules = {name for name, op in OPS.items() if op.rule is not None}
-    names = sorted({*with_meaning(), *rules} - {"annotate"})
+    names = sorted({*evaluable_ops(), *rules} - {"annotate"})
     supported = {
         "types and checks": set(OPS),
-        "NumPy reference": set(with_meaning()),
+        "NumPy reference": set(evaluable_ops()),
         "sharding rule": {*rules, *CONTROL, "optimization_barrier"},
         "partition": {*PARTITIONERS, *CONTROL},
     }

@@ -33,6 +33,7 @@ from meshgen.spec import Sharding as Sharding
 from collections.abc import Callable
 from collections.abc import Sequence
 from meshgen.frontend.tracer.control_flow import Tree
+from meshgen.frontend.tracer.convolutions import Padding
 from meshgen.frontend.tracer.linalg import EighResult
 from meshgen.frontend.tracer.linalg import QRResult
 from meshgen.frontend.tracer.linalg import SVDResult
@@ -45,7 +46,6 @@ from meshgen.frontend.tracer.reduce import Axis
 from meshgen.frontend.tracer.searching import Unique
 from meshgen.frontend.tracer.searching import UniqueCounts
 from meshgen.frontend.tracer.searching import UniqueInverse
-from meshgen.frontend.tracer.windowed import Padding
 from typing import Any
 from numpy import dtype
 

@@ -13,21 +13,21 @@ from typing import TYPE_CHECKING, Any, cast
 
 from meshgen.calls.callers import at_callers_line
 from meshgen.calls.signature import Signature, signature_of
-from meshgen.codegen.targets import built_for
-from meshgen.codegen.tuning.table import given_table
+from meshgen.codegen.targets import resolve_target
+from meshgen.codegen.tuning.table import loaded_table
 from meshgen.compilation import Compilation
 from meshgen.compiled.entries import EntriesExecutable
 from meshgen.compiled.executable import Executable
 from meshgen.compiled.open_sizes import OpenExecutable, closed, open_program
 from meshgen.errors import Diagnostic, EntryError, UsageError
-from meshgen.frontend.arguments import Args, combinations, on_machine, placed_on, shapes_of
-from meshgen.frontend.donate import Donate, donating
-from meshgen.frontend.entries import programs_of
-from meshgen.frontend.next_values import with_next_values
-from meshgen.frontend.option_values import text_option
+from meshgen.frontend.arguments import Args, apply_user_meshes, combinations, shapes_of, with_machine
+from meshgen.frontend.donate import Donate, with_donations
+from meshgen.frontend.entries import entry_programs
+from meshgen.frontend.option_checks import text_option
+from meshgen.frontend.pair_donations import with_next_values
 from meshgen.frontend.programs import import_program
-from meshgen.frontend.specs import Specs, annotated, mesh_of_specs, warned_of_mesh
-from meshgen.gc_pace import rarely_collecting
+from meshgen.frontend.specs import Specs, annotated, mesh_of_specs, warn_of_other_mesh
+from meshgen.gc_pace import infrequent_gc
 from meshgen.ir.graph import Module
 from meshgen.machine.profiles import Machine
 from meshgen.machine.reading import machine_of
@@ -37,11 +37,11 @@ from meshgen.options import CompileOptions, with_options
 from meshgen.pipeline import Options, Progress, Timing, context_of, make_schedule, run_stages, verify_program
 from meshgen.runtime.open_program import AT_LOAD
 from meshgen.runtime.sizes import Given, Sizes, bound
-from meshgen.sizes.program import given_types, has_open_results, input_names, with_shapes
+from meshgen.sizes.program import has_open_results, input_names, types_with_shapes, with_shapes
 
 if TYPE_CHECKING:  # imported for types only: compiling a program must not import the runtime or the simulator
-    from meshgen.compiled.views import ModuleViews
-    from meshgen.reports.changes import Advice
+    from meshgen.compiled.module_reports import ModuleViews
+    from meshgen.reports.annotation_changes import Advice
     from meshgen.runtime.module import LoadedModule
     from meshgen.runtime.open_module import OpenModule
     from meshgen.runtime.plan import Schedule
@@ -82,7 +82,7 @@ def plan(graph: Any, mesh: Meshes, options: CompileOptions) -> Executable:
     return planned(graph, mesh, options)
 
 
-@rarely_collecting()
+@infrequent_gc()
 def planned(graph: Any, mesh: Meshes, options: CompileOptions, timing: Timing | None = None) -> Executable:
     """Compile a program like `plan`, and add the time of each stage to `timing`."""
     progress = cast("Any", options.progress)
@@ -90,8 +90,8 @@ def planned(graph: Any, mesh: Meshes, options: CompileOptions, timing: Timing | 
         raise UsageError(
             Diagnostic("MG0001", f"progress must be a function of (what, done, total), got {progress!r:.60}")
         )
-    timing, options = timing or Timing(), replace(options, tuning=given_table(options.tuning))
-    if (several := programs_of(graph, options.entry)) is not None:
+    timing, options = timing or Timing(), replace(options, tuning=loaded_table(options.tuning))
+    if (several := entry_programs(graph, options.entry)) is not None:
         return _plan_entries(several, mesh, options, timing)
     try:
         return _plan_one(graph, mesh, replace(options, entry=text_option(options.entry, "entry")), timing)
@@ -121,10 +121,10 @@ def _plan_one(graph: Any, mesh: Meshes, chosen: CompileOptions, timing: Timing) 
         progress("import", 0, 1)
     with timing.of("import"):
         module, signature = read_with(graph, mesh, chosen)
-    options = replace(options, target=built_for(chosen.target, module.meshes or (module.mesh,)))
+    options = replace(options, target=resolve_target(chosen.target, module.meshes or (module.mesh,)))
     if chosen.search:
-        from meshgen.search.best import SECONDS
-        from meshgen.search.best import search as best
+        from meshgen.search.search_loop import SECONDS
+        from meshgen.search.search_loop import search as best
 
         seconds: Any = SECONDS if chosen.search is True else chosen.search
         if not (isinstance(seconds, int | float) and seconds > 0):
@@ -141,7 +141,7 @@ def _plan_one(graph: Any, mesh: Meshes, chosen: CompileOptions, timing: Timing) 
         return plan_module(module, options, timing, signature, progress)
     executable = OpenExecutable(module, program, options, timing, signature, plan_module)
     for requested_sizes in sizes:
-        executable.specialise_for(requested_sizes)
+        executable.specialize_for(requested_sizes)
     return executable
 
 
@@ -175,8 +175,8 @@ def _plan_parts(
     stages: Mapping[str, Module], options: Options, timing: Timing, signature: Signature | None, context: Compilation
 ) -> Executable:
     """Schedule the programs of all meshes, and check the schedules together for races and deadlocks."""
-    from meshgen.compiled.on_meshes import PartsExecutable
-    from meshgen.runtime.validation.checker_parts import check_parts
+    from meshgen.compiled.multi_mesh import PartsExecutable
+    from meshgen.runtime.validation.multi_mesh_checker import check_parts
     from meshgen.sharding.propagate import decisions_of
 
     parts: list[Executable] = []
@@ -225,7 +225,7 @@ def lower(graph: Any, mesh: Meshes = None, *, stage: str, args: Args = None,
         machine=machine, precision=precision,
     )  # fmt: skip
     module, _ = read_with(graph, mesh, chosen)
-    options = replace(chosen.for_stages(), target=built_for(target, module.meshes or (module.mesh,)))
+    options = replace(chosen.for_stages(), target=resolve_target(target, module.meshes or (module.mesh,)))
     return run_stages(module, options, Timing(), text_option(stage, "stage"))[stage]
 
 
@@ -240,14 +240,14 @@ def read_with(graph: Any, mesh: Meshes, chosen: CompileOptions) -> tuple[Module,
     args, in_specs, out_specs, machine = chosen.args, chosen.in_specs, chosen.out_specs, chosen.machine
     meshes, profile = meshes_of(mesh), None if machine is None else machine_of(machine)
     module, imported_signature = import_program(graph, meshes, args, text_option(chosen.entry, "entry"))
-    signature = warned_of_mesh(imported_signature or signature_of(input_names(module.graph)), graph, module, meshes)
-    module = placed_on(module, meshes or (() if module.mesh.axes else mesh_of_specs(in_specs, out_specs)))
-    module = on_machine(module, profile) if profile else module
+    signature = warn_of_other_mesh(imported_signature or signature_of(input_names(module.graph)), graph, module, meshes)
+    module = apply_user_meshes(module, meshes or (() if module.mesh.axes else mesh_of_specs(in_specs, out_specs)))
+    module = with_machine(module, profile) if profile else module
     shapes = {} if signature.is_typed else shapes_of(args, signature)
-    is_known = not any(None in input_type.shape for input_type in given_types(module.graph, shapes))
+    is_known = not any(None in input_type.shape for input_type in types_with_shapes(module.graph, shapes))
     if is_known and (shapes or has_open_results(module)) and (module.stage != "partition" or module.mesh.is_static):
         module = with_shapes(module, shapes)
-    module, signature = with_next_values(donating(module, chosen.donate, signature), signature)
+    module, signature = with_next_values(with_donations(module, chosen.donate, signature), signature)
     precision = text_option(chosen.precision, "precision")
     module = with_precision(module, precision) if precision else module
     verify_program(module)
@@ -268,7 +268,7 @@ def load(path: str | Path, mesh: Given = None, *, entry: str = "", devices: int 
     from meshgen.runtime import loading
 
     return loading.load(
-        path, mesh, entry=entry, devices=devices, mmap=mmap, specialise=specialised, verify_key=verify_key, viewer=views
+        path, mesh, entry=entry, devices=devices, mmap=mmap, specialize=specialized, verify_key=verify_key, viewer=views
     )
 
 
@@ -314,7 +314,7 @@ def replan(module: LoadedModule) -> Executable:
         UsageError: MG0002 if the module does not have the text of its program.
     """
     from meshgen.compiled.restored import saved_program
-    from meshgen.reports.places import program_of
+    from meshgen.reports.plan_record import program_of
 
     if (program := saved_program(module)) is not None:
         return program
@@ -323,12 +323,12 @@ def replan(module: LoadedModule) -> Executable:
 
 def views(module: LoadedModule) -> ModuleViews:
     """Return the reports (collectives, cost, memory, ...) of a loaded module."""
-    from meshgen.compiled.views import ModuleViews
+    from meshgen.compiled.module_reports import ModuleViews
 
     return ModuleViews(module, replan)
 
 
-def specialised(module: OpenModule, sizes: Sizes) -> dict[str, bytes]:
+def specialized(module: OpenModule, sizes: Sizes) -> dict[str, bytes]:
     """Compile an open module for `sizes` and return the specialization as members of the module's file.
 
     Raises:
@@ -341,7 +341,7 @@ def specialised(module: OpenModule, sizes: Sizes) -> dict[str, bytes]:
         entered = parse_text(module.text, f"{module.path.name}/{program.text_member}")
         options = Options(program.target, program.arguments)
         executable = plan_module(closed(entered, program, sizes), options, Timing())
-        executable.specialised = sizes.record() | {"made": AT_LOAD}
+        executable.specialized = sizes.record() | {"made": AT_LOAD}
         executable.build()
         return executable.members(module.weights())
     except ModuleNotFoundError as error:

@@ -12,7 +12,7 @@ from typing import Any
 
 from meshgen.api import planning, read_with
 from meshgen.calls.callers import at_callers_line
-from meshgen.codegen.targets import built_for
+from meshgen.codegen.targets import resolve_target
 from meshgen.compiled.executable import Executable
 from meshgen.frontend.arguments import Args
 from meshgen.frontend.donate import Donate
@@ -22,11 +22,11 @@ from meshgen.machine.profiles import Machine
 from meshgen.mesh import Meshes
 from meshgen.options import CompileOptions
 from meshgen.pipeline import Progress
-from meshgen.search import best
 from meshgen.search import mutate as mutation
-from meshgen.search.best import SECONDS
-from meshgen.search.found import Found
+from meshgen.search import search_loop
 from meshgen.search.mutate import Option
+from meshgen.search.result import Found
+from meshgen.search.search_loop import SECONDS
 
 
 @at_callers_line
@@ -53,9 +53,9 @@ def search(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Spec
         skip=skip, entry=entry, donate=donate, machine=machine,
     )  # fmt: skip
     module, signature = read_with(graph, mesh, chosen)
-    options = replace(chosen.for_stages(), target=built_for(target, module.meshes or (module.mesh,)))
+    options = replace(chosen.for_stages(), target=resolve_target(target, module.meshes or (module.mesh,)))
     seconds_left = seconds - (time.monotonic() - began)
-    return best.search(module, options, planning(signature), seconds=seconds_left, progress=progress)
+    return search_loop.search(module, options, planning(signature), seconds=seconds_left, progress=progress)
 
 
 @at_callers_line

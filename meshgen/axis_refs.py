@@ -56,7 +56,7 @@ def contains(whole: str, part: str) -> bool:
     return other_pre % pre == 0 and (pre * size) % (other_pre * other_size) == 0
 
 
-def parts_left(ref: str, size: int, used: Iterable[str]) -> tuple[str, ...]:
+def uncovered_parts(ref: str, size: int, used: Iterable[str]) -> tuple[str, ...]:
     """Return references to the parts of `ref` that the references in `used` leave free.
 
     For `x` with 8 devices, `x:(2)2` leaves `x:(1)2` and `x:(4)2`. Returns an empty list if a reference in `used`
@@ -91,7 +91,7 @@ def overlap_fault(first: str, second: str) -> Diagnostic:
     boundaries = sorted({pre, pre * (size or 1), other_pre, other_pre * (other_size or 1)})
     low, high = next((a, b) for a, b in itertools.pairwise(boundaries) if b % a)
     text = (
-        f"'{first}' and '{second}' are not sub-axes of one factorisation of their axis ({high} % {low} = {high % low})"
+        f"'{first}' and '{second}' are not sub-axes of one factorization of their axis ({high} % {low} = {high % low})"
     )
     hint = "factor the axis in one way within a sharding: for 6 devices 2 x 3 is 'x:(1)2' and 'x:(2)3', 3 x 2 is 'x:(1)3' and 'x:(3)2'"
     return Diagnostic("MG0203", text, hint=hint)

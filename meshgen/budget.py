@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 
 from meshgen.errors import Diagnostic, Location, ProgramError, about
 from meshgen.host_memory import free_bytes
-from meshgen.printable import bytes_apart
+from meshgen.printable import distinguishable_sizes
 
 MAX_INTEGER_BITS = 63  # bits of an integer, without the sign bit
 MAX_OPERATIONS = 200_000  # chosen: a program of this size takes gigabytes and minutes to compile
@@ -80,7 +80,7 @@ def memory_fault(needed_bytes: int, what: str) -> str:
     free = free_bytes()
     if free is None or needed_bytes <= free:
         return ""
-    needed, available = bytes_apart(needed_bytes, free)
+    needed, available = distinguishable_sizes(needed_bytes, free)
     return f"{what} takes {needed} of memory, but {available} are free"
 
 

@@ -30,13 +30,13 @@ from meshgen.errors import (
     ProgramError,
     RuntimeFailure,
     UsageError,
-    program_place,
+    location_in_program,
 )
-from meshgen.gc_pace import rarely_collecting
+from meshgen.gc_pace import infrequent_gc
 from meshgen.names import nearest_names
 from meshgen.packages import install_line, report_request
 from meshgen.printable import printable
-from meshgen.reproducers import MOST_BYTES, keep_reproducer
+from meshgen.reproducers import MOST_BYTES, save_reproducer
 
 COMMANDS = {
     "compile": "compile a program into a deployable module (.mgx)",
@@ -59,7 +59,7 @@ COMMANDS = {
 }
 JSON_HELP = "print one JSON document; output of a Python program goes to stderr"
 INTERNAL_ERROR, INTERRUPTED = 70, 130
-# holds the start time of the first command in this process, which includes imports; empty for later commands
+# holds the start time of the first command in this process, which includes imports. Empty for later commands
 _STARTED = [IMPORTED_AT]
 
 
@@ -156,7 +156,7 @@ def _run(command: str, words: Sequence[str], began: float, called: Invocation) -
     """
     parser = Parser(prog=f"meshgen {command}", description=COMMANDS[command])
     atexit.register(gc.freeze)  # at exit, skip the collection of cycles: the process ends anyway
-    with rarely_collecting():
+    with infrequent_gc():
         module = import_module(f"meshgen.commands.{command}")
     module.add_arguments(parser)
     add_common(parser)
@@ -238,7 +238,7 @@ def _as_program_error(error: BaseException, program: str) -> MeshgenError | None
     Returns None if meshgen's own code raised it.
     """
     is_python = ":" in program and program.partition(":")[0] in sys.modules
-    location = program_place(error) if is_python else None
+    location = location_in_program(error) if is_python else None
     if location is None:
         return None
     return ProgramError(Diagnostic("MG0105", f"the program raises {type(error).__name__}: {error}", location))
@@ -253,7 +253,7 @@ def _internal(error: BaseException, called: Invocation) -> int:
         "command.txt": f"meshgen {shlex.join(called.words)}\n",
         "traceback.txt": "".join(traceback.format_exception(error)),
     }
-    directory = keep_reproducer(
+    directory = save_reproducer(
         {name: text.encode(errors="backslashreplace") for name, text in files.items()} | _inputs(called.words)
     )
     summary = f"{type(error).__name__}: {error}".splitlines()[0][:300]

@@ -98,7 +98,7 @@ class Location:
 
 
 @lru_cache(maxsize=1 << 12)
-def place_text(loc: Location | None) -> str:
+def location_text(loc: Location | None) -> str:
     """Format a location as reports store it, such as `model.py:31 in layer_3/attn`.
 
     Only the base name of the file is included, so that the text does not depend on the directory.
@@ -114,13 +114,13 @@ def file_name(path: str) -> str:
     return printable(PurePath(path).name)
 
 
-def line_of_place(place: str) -> int | None:
-    """Return the line in a text of `place_text`, or None if it has no line."""
+def line_of_location(place: str) -> int | None:
+    """Return the line in a text of `location_text`, or None if it has no line."""
     match = re.search(r":(\d+)(?: in .*)?$", place)
     return int(match[1]) if match else None
 
 
-def program_place(error: BaseException) -> Location | None:
+def location_in_program(error: BaseException) -> Location | None:
     """Return the location in the user's program that raised the error, or that called the library function which raised
     it.
 
@@ -214,7 +214,7 @@ class Diagnostic:
         return printable("\n".join(lines))
 
 
-MOST_EXCERPTED = 1 << 30  # chosen: bytes of the largest file from which messages quote a line
+MAX_EXCERPT_FILE_BYTES = 1 << 30  # chosen: bytes of the largest file from which messages quote a line
 MOST_PLACES = 4  # chosen: number of further locations listed per diagnostic
 
 
@@ -230,14 +230,14 @@ def grouped(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
             first,
             notes=(
                 *first.notes,
-                *other_places([diagnostic.loc for diagnostic in repeated if diagnostic.loc != first.loc]),
+                *further_locations([diagnostic.loc for diagnostic in repeated if diagnostic.loc != first.loc]),
             ),
         )
         for first, *repeated in groups.values()
     ]
 
 
-def other_places(locations: Iterable[Location | None]) -> Sequence[tuple[str, Location | None]]:
+def further_locations(locations: Iterable[Location | None]) -> Sequence[tuple[str, Location | None]]:
     """Return notes for further locations of a diagnostic: one for each of the first few, and one with the number of the
     rest.
     """
@@ -254,7 +254,7 @@ def _excerpt(loc: Location | None) -> list[str]:
     if loc is None or not loc.line:
         return []
     try:
-        if not Path(loc.file).is_file() or os.path.getsize(loc.file) > MOST_EXCERPTED:
+        if not Path(loc.file).is_file() or os.path.getsize(loc.file) > MAX_EXCERPT_FILE_BYTES:
             return []
         with open(loc.file, encoding="utf-8") as file:
             line = next(islice(file, loc.line - 1, None)).rstrip("\n")

@@ -19,7 +19,7 @@ _entered: list[tuple[int, int, int]] = []  # the garbage collector's thresholds 
 
 
 @contextmanager
-def rarely_collecting() -> Generator[None]:
+def infrequent_gc() -> Generator[None]:
     """Return a context manager in which Python collects cycles only once per `NEW_OBJECTS` new objects, in all threads.
 
     The thresholds are restored at the end. Objects that were created inside are moved to the oldest generation, so that

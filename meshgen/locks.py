@@ -70,7 +70,8 @@ def new_directory(prefix: str) -> tuple[Path, int]:
     """
     import tempfile  # imported late: only the compiler needs it
 
-    while True:  # for the same reason as in `_new_file`
+    # Another process may delete the directory between mkdtemp() and flock(), so retry until the lock is held.
+    while True:
         path = Path(tempfile.mkdtemp(prefix=prefix))
         with contextlib.suppress(FileNotFoundError):
             file = os.open(path, os.O_RDONLY)

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any, ParamSpec, Protocol, TypeVar, cast
 
 from meshgen.codegen.targets import DEFAULT_TARGET
-from meshgen.codegen.tuning.table import Tuning, given_table
+from meshgen.codegen.tuning.table import Tuning, loaded_table
 from meshgen.frontend.arguments import Args
 from meshgen.frontend.donate import Donate
-from meshgen.frontend.option_values import names_option, strict_option, text_option
+from meshgen.frontend.option_checks import names_option, strict_option, text_option
 from meshgen.frontend.specs import Specs
 from meshgen.machine.profiles import MACHINES, Machine
 from meshgen.mesh import Meshes
@@ -246,7 +246,7 @@ class CompileOptions:
         target = DEFAULT_TARGET if self.target is None else self.target
         arguments, strict = text_option(self.arguments, "arguments"), strict_option(self.strict)
         skip = names_option(self.skip, "skip")
-        return Options(target, arguments, strict, self.memory_limit, skip, given_table(self.tuning))
+        return Options(target, arguments, strict, self.memory_limit, skip, loaded_table(self.tuning))
 
     def of_entry(self, name: str, entry: str, names: Collection[str]) -> CompileOptions:
         """Return the options for one of several entry functions. From an option that is a dict by entry names, its

@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any, cast
 
-from meshgen.codegen.targets import DEFAULT_TARGET, architectures_of, predicted_on, target_faults, unneeded_passes
+from meshgen.codegen.targets import DEFAULT_TARGET, architectures_of, passes_to_skip, predicted_on, target_faults
 from meshgen.codegen.tuning.table import TuningTable
 from meshgen.compilation import Compilation, Timing
 from meshgen.errors import Diagnostic, ProgramError, UsageError
-from meshgen.gc_pace import rarely_collecting
+from meshgen.gc_pace import infrequent_gc
 from meshgen.ir.definitions import require_defined
-from meshgen.ir.forms import Form, form_of
 from meshgen.ir.graph import Graph, Module, Node
+from meshgen.ir.node_keys import Form, form_of
 from meshgen.mesh import Mesh
 from meshgen.names import nearest_names
 from meshgen.runtime.plan import Schedule
@@ -69,7 +69,7 @@ class Options:
     @property
     def left_out(self) -> frozenset[str]:
         """Return the names of all passes that are skipped because of these options."""
-        return frozenset(self.skip) | unneeded_passes(self.target)
+        return frozenset(self.skip) | passes_to_skip(self.target)
 
 
 def unknown_passes(names: Iterable[str]) -> list[Diagnostic]:
@@ -161,14 +161,14 @@ def make_schedule(module: Module, context: Compilation) -> Schedule:
 def scheduled_parts(module: Module, context: Compilation) -> list[Module]:
     """Schedule the fused program of each mesh, and check all schedules together for races and deadlocks."""
     from meshgen.codegen.scheduling.schedule_stage import scheduled
-    from meshgen.runtime.validation.checker_parts import check_parts
+    from meshgen.runtime.validation.multi_mesh_checker import check_parts
 
     plans = [make_schedule(part, context) for part in module.parts]
     check_parts(plans, [part.mesh for part in module.parts])
     return [scheduled(part, plan) for part, plan in zip(module.parts, plans, strict=True)]
 
 
-@rarely_collecting()
+@infrequent_gc()
 def run_stages(module: Module, options: Options, timing: Timing, last: str = "fuse", progress: Progress | None = None,
                context: Compilation | None = None) -> dict[str, Module]:  # fmt: skip
     """Run the stages up to `last`, and return the program of each stage by name.
@@ -237,9 +237,9 @@ def run_pass(name: str, module: Module, context: Compilation) -> Module:
     Raises:
         UsageError: the pass does not accept a program at this stage.
     """
-    from meshgen.ir.parts import joined
+    from meshgen.ir.multi_mesh import joined
     from meshgen.passes import PASSES
-    from meshgen.sharding.unknown import at_nominal_sizes
+    from meshgen.sharding.unknown_axes import at_nominal_sizes
 
     selected = PASSES[name]
     if module.stage not in selected.stages:
@@ -294,8 +294,8 @@ def _on_meshes(stage: str, module: Module, context: Compilation) -> Module:
     module = split_meshes(module)
     if not module.parts:
         return run(module, context)
-    from meshgen.ir.parts import joined
-    from meshgen.sharding.multi_mesh.crossings import propagate_parts, settle
+    from meshgen.ir.multi_mesh import joined
+    from meshgen.sharding.multi_mesh.transfer_shardings import propagate_parts, settle
 
     parts = settle(module.parts) if stage == "materialize" else module.parts
     if stage == "propagate":

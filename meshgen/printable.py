@@ -38,7 +38,7 @@ def scaled_text(count: float, unit: str, prefixes: str) -> str:
     return f"{count:.3g} {prefix}{unit}" if count < 1000 else f"{count:.0f} {prefix}{unit}"
 
 
-def bytes_apart(first: int, second: int) -> tuple[str, str]:
+def distinguishable_sizes(first: int, second: int) -> tuple[str, str]:
     """Format two different sizes for a message that compares them. They are rounded, unless the rounded texts would be
     equal.
     """

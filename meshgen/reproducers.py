@@ -15,7 +15,7 @@ KEPT = 8  # chosen: number of reproducers kept per user
 MOST_BYTES = 16 << 20  # chosen: largest size of one file in bytes; a larger file is truncated
 
 
-def keep_reproducer(files: Mapping[str, bytes]) -> Path | None:
+def save_reproducer(files: Mapping[str, bytes]) -> Path | None:
     """Write the files to a new directory that only the user can read, and delete the user's oldest reproducers.
 
     Returns None if the directory cannot be written.

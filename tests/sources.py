@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
-from meshgen.gc_pace import rarely_collecting
+from meshgen.gc_pace import infrequent_gc
 
 N = TypeVar("N", bound=ast.AST)
 ROOT = Path(__file__).resolve().parents[1]
@@ -27,7 +27,7 @@ def tree_of(path: Path) -> ast.Module:
     """Return the syntax tree of a file. Garbage collection is paused meanwhile, because it would triple the time and
     free nothing: trees have no cycles and are all kept.
     """
-    with rarely_collecting():
+    with infrequent_gc():
         return ast.parse(path.read_text())
 
 
@@ -35,7 +35,7 @@ def tree_of(path: Path) -> ast.Module:
 def nodes_by_kind(path: Path) -> dict[type[ast.AST], list[ast.AST]]:
     """Return the nodes of a file's tree by type, each list in the order of `ast.walk`."""
     nodes: dict[type[ast.AST], list[ast.AST]] = {}
-    with rarely_collecting():
+    with infrequent_gc():
         for node in ast.walk(tree_of(path)):
             nodes.setdefault(type(node), []).append(node)
     return nodes

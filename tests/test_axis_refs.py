@@ -7,7 +7,7 @@ import math
 
 import pytest
 
-from meshgen.axis_refs import contains, nests, overlap_fault, overlaps, parts_left
+from meshgen.axis_refs import contains, nests, overlap_fault, overlaps, uncovered_parts
 from meshgen.mesh import make_mesh
 
 
@@ -59,7 +59,7 @@ def test_used_and_unused_sub_axes_factor_the_axis(size: int) -> None:
     mesh = make_mesh({"x": size, "y": 4})
     for first, second in itertools.product(parts_of(size), repeat=2):
         used = [first] if overlaps(first, second) else [first, second]
-        left = parts_left("x", size, ["y:(1)2", "y", *used])
+        left = uncovered_parts("x", size, ["y:(1)2", "y", *used])
         if not nests(first, used[-1]):
             continue
         assert math.prod(mesh.axis_size(ref) for ref in (*left, *used)) == size, (used, left)
@@ -67,16 +67,16 @@ def test_used_and_unused_sub_axes_factor_the_axis(size: int) -> None:
 
 
 def test_unused_axis_is_left_entirely_and_used_axis_not_at_all() -> None:
-    assert parts_left("x", 8, ["y"]) == ("x",)
-    assert parts_left("x", 8, ["x"]) == parts_left("x:(1)4", 4, ["x"]) == ()
-    assert parts_left("x:(1)4", 4, ["x:(2)4"]) == ("x:(1)2",)
+    assert uncovered_parts("x", 8, ["y"]) == ("x",)
+    assert uncovered_parts("x", 8, ["x"]) == uncovered_parts("x:(1)4", 4, ["x"]) == ()
+    assert uncovered_parts("x:(1)4", 4, ["x:(2)4"]) == ("x:(1)2",)
 
 
 def test_overlap_fault_names_sizes_that_do_not_divide() -> None:
     fault = overlap_fault("y:(1)2", "y:(3)2")
     assert (
         fault.code == "MG0203"
-        and "'y:(1)2' and 'y:(3)2' are not sub-axes of one factorisation of their axis" in fault.message
+        and "'y:(1)2' and 'y:(3)2' are not sub-axes of one factorization of their axis" in fault.message
     )
     assert "3 % 2 = 1" in fault.message
     assert "used more than once (as 'y' too)" in overlap_fault("y", "y:(3)2").message

@@ -10,7 +10,7 @@ import pytest
 
 from bench.models import catalog
 from meshgen import api
-from meshgen.codegen.missing_kernels import refuse_lacking
+from meshgen.codegen.missing_kernels import require_kernels
 from meshgen.pipeline import Options, Timing, run_stages
 from meshgen.testing.oracle import check
 
@@ -28,7 +28,7 @@ def test_torch_model_is_planned_and_checked_on_two_meshes(name: str) -> None:
     program = catalog.program(name, True)
     exported = program.lowered()
     planned = api.plan(exported, program.mesh, in_specs=program.in_specs, target="cuda:sm_90")
-    refuse_lacking([planned.plan])
+    require_kernels([planned.plan])
     for mesh in (program.mesh, dict.fromkeys(program.mesh, 2)):
         module, _ = api.read(exported, mesh, in_specs=program.in_specs)
         assert check(module, pipeline=pipeline).ok, mesh

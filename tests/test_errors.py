@@ -9,7 +9,7 @@ import pytest
 import meshgen as mg
 from meshgen import errors
 from meshgen.errors import Diagnostic, Location, UsageError, grouped
-from meshgen.printable import bytes_apart
+from meshgen.printable import distinguishable_sizes
 
 
 def test_equal_messages_are_grouped_with_other_locations_as_notes() -> None:
@@ -39,8 +39,8 @@ def test_text_of_warning_starts_with_warning() -> None:
 
 
 def test_compared_sizes_are_rounded_only_if_they_still_differ() -> None:
-    assert bytes_apart(622592, 232448) == ("623 kB", "232 kB")
-    assert bytes_apart(622592, 622591) == ("622,592 B", "622,591 B")
+    assert distinguishable_sizes(622592, 232448) == ("623 kB", "232 kB")
+    assert distinguishable_sizes(622592, 622591) == ("622,592 B", "622,591 B")
 
 
 def test_unknown_keyword_of_public_function_is_refused_with_suggestion() -> None:
@@ -57,5 +57,5 @@ def test_lines_of_large_files_are_not_quoted_in_messages(tmp_path: Path, monkeyp
     path.write_text("the line\n")
     fault = Diagnostic("MG0101", "malformed", Location(str(path), 1))
     assert "the line" in str(UsageError(fault))
-    monkeypatch.setattr(errors, "MOST_EXCERPTED", 8)
+    monkeypatch.setattr(errors, "MAX_EXCERPT_FILE_BYTES", 8)
     assert "the line" not in str(UsageError(fault))

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from meshgen.gc_pace import NEW_OBJECTS, rarely_collecting
+from meshgen.gc_pace import NEW_OBJECTS, infrequent_gc
 
 # more new objects than Python allows between two collections of the youngest generation
 DUE = 2 * gc.get_threshold()[0]
@@ -16,9 +16,9 @@ DUE = 2 * gc.get_threshold()[0]
 
 def test_rarely_collecting_restores_the_callers_thresholds() -> None:
     before = gc.get_threshold()
-    with pytest.raises(ValueError, match="stop"), rarely_collecting():
+    with pytest.raises(ValueError, match="stop"), infrequent_gc():
         assert gc.get_threshold()[0] == NEW_OBJECTS
-        with rarely_collecting():
+        with infrequent_gc():
             assert gc.get_threshold()[0] == NEW_OBJECTS
         assert gc.get_threshold()[0] == NEW_OBJECTS  # the outer context is still active
         raise ValueError("stop")
@@ -31,7 +31,7 @@ def test_rarely_collecting_keeps_slower_thresholds(pace: int) -> None:
     before = gc.get_threshold()
     gc.set_threshold(pace, 5, 5)
     try:
-        with rarely_collecting():
+        with infrequent_gc():
             assert gc.get_threshold() == (pace, 5, 5)
         assert gc.get_threshold() == (pace, 5, 5)
     finally:
@@ -39,22 +39,22 @@ def test_rarely_collecting_keeps_slower_thresholds(pace: int) -> None:
 
 
 def test_objects_created_while_rarely_collecting_are_old() -> None:
-    with rarely_collecting():
+    with infrequent_gc():
         created = [[] for _ in range(DUE)]
     assert not {id(survivor) for survivor in gc.get_objects(generation=0)} & set(map(id, created))
 
 
 FROZEN = """
 import gc
-from meshgen.gc_pace import rarely_collecting
+from meshgen.gc_pace import infrequent_gc
 gc.freeze()
 before, counts = gc.get_freeze_count(), []
 count, gc.get_freeze_count = gc.get_freeze_count, lambda: counts.append(1) or count()
 gc.collect(0)
-with rarely_collecting():
+with infrequent_gc():
     pass
 assert not counts, "counting takes a walk through all that is frozen, so it waits until a collection is due"
-with rarely_collecting():
+with infrequent_gc():
     made = [[] for _ in range(10_000)]
 assert counts and count() >= before - 100, "what nobody holds any more is gone, and all else stays frozen"
 """

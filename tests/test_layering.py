@@ -51,7 +51,7 @@ LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts}
 # Layers inside the largest packages. Their entries are folders, and modules directly in the package.
 INNER_LAYERS = {
     "codegen": (
-        ("planner", "sectors", "tuning"),
+        ("planner", "memory_efficiency", "tuning"),
         ("packaging", "horizontal_fusion", "product_fusion", "fuse"),
         ("building", "scheduling", "uniform_control_flow"),
         ("triton_source", "kernel_nodes", "passes", "attention"),
@@ -60,7 +60,7 @@ INNER_LAYERS = {
         ("emit", "access_neighbors"),
         ("fusion",),
         ("index_code",),
-        ("expr", "canonical_source", "communicating"),
+        ("expr", "canonical_source", "collective_predicates"),
     ),
     "sharding": (
         ("propagate", "overlap", "collective_combine_large"),
@@ -70,8 +70,8 @@ INNER_LAYERS = {
         ("materialize",),
         ("analyze", "chunks", "multi_mesh", "optimize", "partition", "local_volume", "manual_bodies"),
         ("optimizations", "partitioners", "propagation", "arithmetic", "copies"),
-        ("reasons",),
-        ("reshard", "live", "scan_prefetch", "unknown", "window_fetches"),
+        ("collective_reasons",),
+        ("reshard", "live", "scan_prefetch", "unknown_axes", "window_fetches"),
     ),
 }
 LIGHT = ["meshgen", "meshgen.api", "meshgen.runtime.module", "meshgen.runtime.loading", "meshgen.runtime.open_module", "meshgen.runtime.simulate", "meshgen.emulator.launch", "meshgen.ccl.cost", "meshgen.ccl.simulated", "meshgen.ir.graph",
@@ -93,9 +93,9 @@ TYPED_BACK = {
     # op records have importers and writers, which `conversion` calls
     ("meshgen.mlir.conversion", "meshgen.mlir.dialect"),
     ("meshgen.mlir.printer", "meshgen.mlir.dialect"),
-    ("meshgen.mlir.reading", "meshgen.mlir.dialect"),
+    ("meshgen.mlir.reader_state", "meshgen.mlir.dialect"),
     # emitters of values call the evaluator for their operands
-    ("meshgen.codegen.emit.eval", "meshgen.codegen.emit.lookup"),
+    ("meshgen.codegen.emit.eval", "meshgen.codegen.emit.gather_concat"),
     ("meshgen.codegen.emit.eval", "meshgen.codegen.emit.index_maps"),
 }
 
@@ -205,7 +205,7 @@ def test_import_does_not_load_unneeded_packages(module: str, unneeded: list[str]
 
 
 UNUSED_FOR_CPU = ["meshgen.frontend.tracer", "meshgen.frontend.jax", "meshgen.codegen.building.build", "meshgen.ccl.lower",
-                  "meshgen.reports.values", "meshgen.sharding.propagation.rejected", "triton", "jax"]  # fmt: skip
+                  "meshgen.reports.value_reasons", "meshgen.sharding.propagation.alternatives", "triton", "jax"]  # fmt: skip
 COMPILE = """
 import sys
 from meshgen.cli import main

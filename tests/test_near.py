@@ -21,7 +21,7 @@ from tests.sources import ROOT
         # by shared words, although the test is far away by imports
         ("meshgen/ir/inline.py", "tests/acceptance/test_long_programs.py"),
         # by a word in the name of the module
-        ("meshgen/compiled/on_meshes.py", "tests/sharding/multi_mesh/test_meshes_modules.py"),
+        ("meshgen/compiled/multi_mesh.py", "tests/sharding/multi_mesh/test_meshes_explain.py"),
         # by the name of a folder, which is a word in the name of the test
         ("meshgen/frontend/onnx/ops/layout.py", "tests/frontend/test_onnx_operators.py"),
         ("tests/test_near.py", "tests/test_near.py"),

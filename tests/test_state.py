@@ -16,7 +16,7 @@ from tests.sources import FILES, ROOT, nodes_of, refuse, tree_of
 
 STATE = {
     # Registries, which decorators and calls at import fill.
-    "meshgen/emulator/table.py DECODERS": "registry of PTX instructions",
+    "meshgen/emulator/decoder_table.py DECODERS": "registry of PTX instructions",
     "meshgen/frontend/onnx/ops/table.py TABLE": "registry of ONNX operators",
     "meshgen/frontend/torch/ops/table.py TORCH_OPS": "registry of torch operators",
     "meshgen/frontend/tracer/recording.py OPS": "registry of functions that trees of the tracer name",
@@ -31,23 +31,23 @@ STATE = {
     "meshgen/commands/streams.py _documents": "the stdout of the process while other output is led to stderr",
     "meshgen/frontend/tracer/recording.py CURRENT": "the trace under way, per thread",
     "meshgen/gc_pace.py _entered": "the pace of Python's collector",
-    "meshgen/runtime/cuda/retired.py _RETIRED": "devices to free after the calls under way",
-    "meshgen/runtime/cuda/retired.py _UNDER_WAY": "calls under way, in all threads",
+    "meshgen/runtime/cuda/deferred_free.py _RETIRED": "devices to free after the calls under way",
+    "meshgen/runtime/cuda/deferred_free.py _UNDER_WAY": "calls under way, in all threads",
     "meshgen/runtime/dlpack.py _EXPORTED": "memory that other libraries hold",
-    "meshgen/runtime/measured.py _SPANS": "the step that is measured, per thread",
+    "meshgen/runtime/recording.py _SPANS": "the step that is measured, per thread",
     "meshgen/runtime/processes/bootstrap.py _worlds": "the connections of this process to other ranks",
     # Results whose keys are from a small set: element types, architectures, ops, tools.
     "meshgen/benchmarks/stack.py _lowered": "by number of layers",
     "meshgen/codegen/building/build.py _versions": "by tool of the toolchain",
     "meshgen/codegen/building/build.py assembled_architectures": "by path of the assembler",
-    "meshgen/compiled/saved_objects.py _checker": "by type of a field of records",
-    "meshgen/compiled/saved_objects.py _hints": "by class of records",
-    "meshgen/compiled/saved_objects.py saved_fields": "by class of records",
+    "meshgen/compiled/record_json.py _checker": "by type of a field of records",
+    "meshgen/compiled/record_json.py _hints": "by class of records",
+    "meshgen/compiled/record_json.py saved_fields": "by class of records",
     "meshgen/emulator/matrices.py _product": "by shape and element types of a matrix instruction",
     "meshgen/frontend/onnx/schemas.py newest_operands": "by ONNX operator",
     "meshgen/kernels/matmul.py candidates": "by element type and architecture",
     "meshgen/kernels/matmul.py reducible_columns": "by element type",
-    "meshgen/kernels/ptx.py copy_kernel": "by size of an element",
+    "meshgen/kernels/copy_ptx.py copy_kernel": "by size of an element",
     "meshgen/kernels/reduce_ptx.py reduce_kernel": "by reduction, element types and number of arrays",
     "meshgen/mlir/families.py _dialects": "by two flags",
     "meshgen/ops/special_functions.py _scipy": "by function",
@@ -56,13 +56,13 @@ STATE = {
 }
 # Files that call `id`, with the number of calls, and what keeps the objects alive.
 IDENTITIES = {
-    "meshgen/frontend/torch/live.py": (2, "tensors, which the module holds during a call"),
+    "meshgen/frontend/torch/export.py": (2, "tensors, which the module holds during a call"),
     "meshgen/identity_dict.py": (4, "the keys of an `IdentityDict`, which it holds"),
-    "meshgen/mlir/reading.py": (2, "attributes of xDSL, which the table holds beside their results"),
+    "meshgen/mlir/reader_state.py": (2, "attributes of xDSL, which the table holds beside their results"),
     "meshgen/ops/types/inference.py": (1, "attributes of nodes, which the graph holds during a check"),
     "meshgen/sharding/candidates/search.py": (1, "attributes of nodes, which both graphs hold during a comparison"),
-    "meshgen/sharding/propagation/known_arrays.py": (6, "arrays, which `KnownArrays.seen` and the networks hold"),
-    "meshgen/sharding/propagation/network.py": (4, "arrays, which `KnownArrays.seen` and the networks hold"),
+    "meshgen/sharding/propagation/array_cache.py": (6, "arrays, which `ArrayCache.seen` and the networks hold"),
+    "meshgen/sharding/propagation/network.py": (4, "arrays, which `ArrayCache.seen` and the networks hold"),
 }
 CHANGES = {"append", "add", "update", "setdefault", "pop", "popitem", "clear", "extend", "remove", "insert", "discard"}
 ALWAYS_STATE = {"WeakKeyDictionary", "WeakValueDictionary", "WeakSet", "ContextVar", "local"}

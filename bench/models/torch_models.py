@@ -39,7 +39,7 @@ class TorchProgram:
 
     def lowered(self) -> Any:
         """Return the program from torch.export. Its parameters have no elements if the model is on the meta device."""
-        from meshgen.frontend.torch.live import exported
+        from meshgen.frontend.torch.export import exported
 
         return exported(self.model, self.args)
 

@@ -19,7 +19,7 @@ import numpy as np
 
 import meshgen as mg
 from bench.training_loops.loop import Loop, batches
-from meshgen.calls.nodes import leaves_of
+from meshgen.calls.argument_tree import leaves_of
 
 MESH = {"dp": 2, "tp": 2}
 SIZES, STEPS = (8, 16, 32), 100

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from meshgen.benchmarks.records import IDENTITY, Record, Run, identity
 from meshgen.benchmarks.samples import median_interval
 from meshgen.errors import Diagnostic, UsageError
-from meshgen.reports.growth import Limit
+from meshgen.reports.growth_limits import Limit
 
 _LIMIT = re.compile(r"(?P<name>[a-z_]+):\+(?P<number>\d+(?:\.\d+)?)(?P<unit>%|)")
 _TIMES = ("us", "in_us", "cold_us")  # sampled times, each with its own spread

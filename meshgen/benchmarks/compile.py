@@ -2,9 +2,8 @@
 its own.
 
 The programs are stacks of GPT layers that JAX lowers (`stack.py`), or `.mlir` files: 8 and 32 layers on 8 devices, 8
-layers on
-16,384 devices. The command writes a module for sm_90, with an empty kernel cache (`cold`) and with a filled one
-(`warm`).
+layers on 16,384 devices. The command writes a module for sm_90, with an empty kernel cache (`cold`) and with a filled
+one (`warm`).
 """
 
 from __future__ import annotations

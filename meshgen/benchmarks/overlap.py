@@ -2,8 +2,7 @@
 needed.
 
 The programs are transformers and mixtures of experts at realistic sizes (`transformers.py`), and `.mlir` files. All
-figures are
-predictions for `cuda:sm_90` and the links of the mesh, so they do not depend on the machine that runs this:
+figures are predictions for `cuda:sm_90` and the links of the mesh, so they do not depend on the machine that runs this:
 
     serial       seconds of all launches, one after the other
     step         seconds of the chosen schedule; `whole`: without chunks

@@ -2,10 +2,9 @@
 reads.
 
 On the links of one level a collective takes `latency + factor * size / rate` (`cases.bus_factor`). Both parameters are
-fitted by
-least squares of the relative errors. Inside a host, the fit uses all collectives that traverse the links once. Between
-hosts it
-uses sends and receives only, because rings and trees between hosts have latencies of several steps.
+fitted by least squares of the relative errors. Inside a host, the fit uses all collectives that traverse the links
+once. Between hosts it uses sends and receives only, because rings and trees between hosts have latencies of several
+steps.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from meshgen.benchmarks.records import Record
 from meshgen.errors import Diagnostic, UsageError
 from meshgen.machine.profiles import Link, Machine
 from meshgen.machine.reading import machine_record
-from meshgen.runtime.module_file.container import refuse_place
+from meshgen.runtime.module_file.container import require_writable
 from meshgen.runtime.module_file.files import write_text
 
 INSIDE, BETWEEN = "inside", "between"
@@ -95,7 +94,7 @@ def profile_place(text: str) -> Path:
     """
     if not text.endswith(".json"):
         raise UsageError(Diagnostic("MG0001", f"a profile is a .json file, not {text}", hint="--save-profile own.json"))
-    refuse_place(Path(text))
+    require_writable(Path(text))
     return Path(text)
 
 

@@ -1,8 +1,8 @@
 """Records of all suites, with the one writer and reader of their files.
 
 A record is a flat JSON object. The fields in `IDENTITY` say what was measured: two records of different runs are
-compared if these are
-equal. All other numbers are figures, and their names end in the unit (`us`, `seconds`, `bytes`, `gbs`).
+compared if these are equal. All other numbers are figures, and their names end in the unit (`us`, `seconds`, `bytes`,
+`gbs`).
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """A stack of GPT layers over a mesh of any size, lowered by JAX. The devices of the mesh need not exist.
 
 Rows of the batch are sharded over `dp`; heads, the hidden dim of the MLP and the vocabulary over `tp` (Megatron). No
-other value is
-annotated.
+other value is annotated.
 """
 
 from __future__ import annotations

@@ -14,10 +14,10 @@ from dataclasses import dataclass, field, is_dataclass, replace
 from functools import cached_property
 from typing import Any, cast
 
+from meshgen.calls.argument_tree import Branch, Node, Slot, rebuilt, slots_of, tree_of, without
 from meshgen.calls.arrays import key_of_words, same_array
-from meshgen.calls.classes import LOOSE, Form, children_like, makers_in, opened
-from meshgen.calls.nodes import Branch, Node, Slot, rebuilt, slots_of, tree_of, without
 from meshgen.calls.state import State
+from meshgen.calls.structure_forms import LOOSE, Form, children_like, object_builders, opened
 from meshgen.calls.trees import Path, canonical, dotted, flatten
 from meshgen.errors import Diagnostic
 from meshgen.names import nearest_names
@@ -145,7 +145,7 @@ class Signature:
         ]
         if self.rebuild:
             return self.rebuild(leaves, arguments)
-        return rebuilt(node or Branch(), lambda slot: leaves[slot.number or 0], makers_in(arguments))
+        return rebuilt(node or Branch(), lambda slot: leaves[slot.number or 0], object_builders(arguments))
 
     def storing(self, names: Iterable[str]) -> Signature:
         """Return the signature of a module that stores the arrays of the inputs `names`, and has no parameters for

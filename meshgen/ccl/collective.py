@@ -10,7 +10,7 @@ from typing import Any
 from meshgen.ccl.cost import group_axes, ring_bytes, seconds_of
 from meshgen.ccl.groups import stride_of
 from meshgen.ccl.steps import OPERAND, RESULT, Box, whole
-from meshgen.ir.attributes.sharding import places_of
+from meshgen.ir.attributes.sharding import devices_by_role
 from meshgen.ir.attributes.table import attributes_of
 from meshgen.ir.graph import Node, TensorType
 from meshgen.ir.group_calls import VARIADIC
@@ -92,7 +92,7 @@ class Collective:
 
     def member_index(self, key: str, default: int | None = None) -> int:
         """Return an index in the group: that of the device which attribute `key` names, by coordinates or by the index."""
-        coordinates: Any = places_of(self.attrs).get(key, default)
+        coordinates: Any = devices_by_role(self.attrs).get(key, default)
         if isinstance(coordinates, int):
             return coordinates
         index = 0

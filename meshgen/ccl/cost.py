@@ -18,10 +18,10 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from meshgen.ccl.between import Ends, between, seconds_of_bytes
 from meshgen.ccl.exchange import Exchange, exchange, with_summand_dim
 from meshgen.ccl.halo import parts_of, rows_moved
 from meshgen.ccl.links import seconds_along
+from meshgen.ccl.mesh_transfers import Ends, between, seconds_of_bytes
 from meshgen.ir.graph import TensorType
 from meshgen.ir.op_names import BETWEEN_MESHES
 from meshgen.mesh import Mesh, overlaps, split_ref

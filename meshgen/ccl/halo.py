@@ -128,8 +128,7 @@ class RowFetch:
         """Return an upper bound on the rows that one device sends.
 
         Only devices whose first row is less than `rows` rows before a row need that row. The bound is the largest
-        number of
-        such devices, times the rows of a tile.
+        number of such devices, times the rows of a tile.
         """
         receivers = self.count if not self.step else min(self.count, self.rows * self.divisor // abs(self.step) + 3)
         return self.tile * receivers

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 
-from meshgen.ccl import between, routes
+from meshgen.ccl import mesh_transfers, routes
 from meshgen.ccl.collective import Collective
 from meshgen.ccl.cost import transfer_ends
 from meshgen.ccl.point_to_point import PointToPoint
@@ -46,7 +46,7 @@ def transfer(collective: Collective, rank: int) -> list[Step]:
 
 def transfer_send(collective: Collective, rank: int) -> list[Step]:
     """Lower the sending side of a transfer to another mesh. The result of a `transfer_send` is an order token."""
-    ends = between.Ends.of(collective.op, collective.attrs, collective.mesh)
+    ends = mesh_transfers.Ends.of(collective.op, collective.attrs, collective.mesh)
     buffer = _Buffer(collective.operand, ends.source, ends.shape, ends.sender, rank)
     first = collective.first_rank.get(ends.receiver.name, 0)
     sent, _ = _messages_by_rank(ends)
@@ -61,7 +61,7 @@ def transfer_recv(collective: Collective, rank: int) -> list[Step]:
 
     The results of a `transfer_recv` are the value and an order token.
     """
-    ends = between.Ends.of(collective.op, collective.attrs, collective.mesh)
+    ends = mesh_transfers.Ends.of(collective.op, collective.attrs, collective.mesh)
     buffer = _Buffer(collective.result, ends.target, ends.shape, ends.receiver, rank)
     first = collective.first_rank.get(ends.sender.name, 0)
     _, received = _messages_by_rank(ends)
@@ -86,8 +86,8 @@ def _routes_by_rank(source: Sharding, target: Sharding, shape: tuple[int, ...], 
 
 
 @lru_cache(maxsize=256)
-def _messages_by_rank(ends: between.Ends) -> tuple[ByRank, ByRank]:
-    return _by_rank(between.messages(ends))
+def _messages_by_rank(ends: mesh_transfers.Ends) -> tuple[ByRank, ByRank]:
+    return _by_rank(mesh_transfers.messages(ends))
 
 
 def _by_rank(messages: Sequence[Message]) -> tuple[ByRank, ByRank]:

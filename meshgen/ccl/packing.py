@@ -11,13 +11,13 @@ import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from meshgen.ccl.between import Ends, between
 from meshgen.ccl.collective import Collective, leading
 from meshgen.ccl.cost import transfer_ends
 from meshgen.ccl.exchange import with_summand_dim
 from meshgen.ccl.halo import most_kept, most_rows, parts_of
 from meshgen.ccl.lower_groups import is_plain_gather, native_of
 from meshgen.ccl.lower_moves import Blocks
+from meshgen.ccl.mesh_transfers import Ends, between
 from meshgen.ir.op_names import BETWEEN_MESHES
 from meshgen.ir.predicates import is_transfer_send
 from meshgen.mesh import Mesh, split_ref

@@ -32,7 +32,7 @@ _SIZE = struct.Struct("<I")
 # above any table)
 _MOST_BYTES = 1 << 24
 # seconds within which a connected process must identify itself (chosen: 10 times the start of a process)
-_KNOCK_SECONDS = 5.0
+_IDENTIFY_SECONDS = 5.0
 # Seconds between attempts to connect, and the shortest time-out of an attempt. Chosen: short compared with the start of
 # a process, 0.5 s.
 _RETRY_SECONDS = 0.1
@@ -125,7 +125,7 @@ def _send_to_rank_0(address: Address, rank: int, record: Record, time_out: float
     end = time.monotonic() + time_out
     with _connect_to_rank_0(address, rank, end) as connection:
         _send_record(connection, {"protocol": _PROTOCOL, "rank": rank, **record})
-        connection.settimeout(max(end - time.monotonic(), _KNOCK_SECONDS))
+        connection.settimeout(max(end - time.monotonic(), _IDENTIFY_SECONDS))
         try:
             table = _receive_record(connection)
         except _READ_ERRORS as error:
@@ -195,7 +195,7 @@ def _accept(listener: socket.socket, end: float, missing: list[int], rank: int) 
     except TimeoutError as error:
         text = f"rank {rank} timed out waiting for {ranks_text(missing)} to start"
         raise RuntimeFailure(Diagnostic("MG0609", text)) from error
-    connection.settimeout(_KNOCK_SECONDS)
+    connection.settimeout(_IDENTIFY_SECONDS)
     try:
         record = _receive_record(connection)
         is_rank = record.get("protocol") == _PROTOCOL and all(isinstance(record.get(n), int) for n in ("rank", "size"))

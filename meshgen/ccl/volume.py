@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from meshgen.ccl.between import Ends
 from meshgen.ccl.cost import group_axes, transfer_ends
-from meshgen.ccl.counted import ONE, Counted, Fetched, Moved, Names, axis_size_symbols, devices
+from meshgen.ccl.mesh_transfers import Ends
+from meshgen.ccl.traffic_counts import ONE, Counted, Fetched, Moved, Names, axis_size_symbols, devices
 from meshgen.ir.graph import Value
 from meshgen.ir.op_names import BETWEEN_MESHES
 from meshgen.ir.symbols import Expr

@@ -10,7 +10,7 @@ from meshgen.ops.classes import LAYOUT, LOOKUPS, LOOPS, POINTWISE, PRODUCTS, REG
 _ANY_MAP = POINTWISE | LOOKUPS | LOOPS | PRODUCTS
 
 
-class Neighbours:
+class AccessNeighbors:
     """The producers and users of the values of a graph."""
 
     def __init__(self, graph: Graph) -> None:
@@ -20,7 +20,7 @@ class Neighbours:
             *(v for node in graph.nodes if node.regions for v in captured(node)),
         }
 
-    def is_written_for(self, value: Value) -> bool:
+    def has_free_layout(self, value: Value) -> bool:
         """Whether a kernel produces `value` for a single user, so that the kernel can write the value in any layout."""
         node, has_index_map = self._producer.get(value), False
         while node is not None and node.op in LAYOUT and self._has_one_reader(value):
@@ -39,7 +39,7 @@ class Neighbours:
         """Whether all users of the value are kernels that can read it in any layout."""
         return self.is_read_by(value, _ANY_MAP)
 
-    def is_read_in_parts(self, value: Value) -> bool:
+    def can_be_split_in_buffers(self, value: Value) -> bool:
         """Whether all users of `value` are kernels that can read the value from several buffers.
 
         GEMMs cannot: they load tiles from one buffer.

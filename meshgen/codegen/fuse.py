@@ -18,9 +18,9 @@ from meshgen.codegen.attention.form_attention import form_attention
 from meshgen.codegen.fusion.bodies import Cutter, Kernels
 from meshgen.codegen.fusion.form import KernelForm
 from meshgen.codegen.fusion.group import Group
-from meshgen.codegen.fusion.grouped import grouped
-from meshgen.codegen.fusion.groups import Grouping
-from meshgen.codegen.fusion.ordering import makers_of
+from meshgen.codegen.fusion.group_growth import Grouping
+from meshgen.codegen.fusion.grouping import grouped
+from meshgen.codegen.fusion.ordering import producing_groups
 from meshgen.codegen.kernel_nodes import kernel_node
 from meshgen.codegen.passes.all_reduce_promote import all_reduce_promote
 from meshgen.codegen.passes.canonicalize import canonicalize
@@ -206,7 +206,7 @@ class _FusedGraphWriter:
         The result of an optimization barrier replaces the first operand. Returns no replacements if data dependences
         already imply the order.
         """
-        waits = makers_of(group.waits, self._grouping)
+        waits = producing_groups(group.waits, self._grouping)
         waits.pop(group, None)
         owner, root = self._grouping.owner, self._grouping.memory_root
         producers = {owner[root(value)]: None for value in reads if root(value) in owner}
@@ -262,7 +262,7 @@ def _ordered_groups(grouping: Grouping) -> list[Group]:
         g: dict.fromkeys(grouping.owner[v] for v in memory_reads[g] if v in grouping.owner) for g in grouping.groups
     }
     for group in grouping.groups:
-        producers[group].update((g, None) for g in makers_of(group.waits, grouping) if g is not group)
+        producers[group].update((g, None) for g in producing_groups(group.waits, grouping) if g is not group)
     for earlier, later in itertools.pairwise(grouping.messages):
         producers[later][earlier] = None
     pending = {g: len(producers[g]) for g in grouping.groups}

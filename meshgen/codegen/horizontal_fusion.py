@@ -17,7 +17,7 @@ from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from meshgen.codegen.emit.matmul_tiles import rank_side_by_side_tiles
+from meshgen.codegen.emit.matmul_tiles import rank_segmented_tiles
 from meshgen.codegen.fusion.accumulators import side_by_side_products
 from meshgen.codegen.fusion.bodies import Kernels, copy_node, with_kernels
 from meshgen.codegen.fusion.form import KernelForm
@@ -53,7 +53,7 @@ def horizontal_fusion(module: Module, context: Compilation) -> Module:
     return module if graph is module.graph else with_kernels(module, graph, kernels)
 
 
-def _with_kernels_joined(module: Module, kernels: Kernels, inputs_are: str = "input") -> Graph:
+def _with_kernels_joined(module: Module, kernels: Kernels, input_kind: str = "input") -> Graph:
     """Return the graph of `module` with independent kernels merged. A region is passed as a module that wraps it."""
     nodes = [_with_regions(node, module, kernels) for node in module.graph.nodes]
     if any(after is not before for after, before in zip(nodes, module.graph.nodes, strict=True)):
@@ -61,7 +61,7 @@ def _with_kernels_joined(module: Module, kernels: Kernels, inputs_are: str = "in
         module = with_kernels(module, Graph(graph.name, graph.inputs, nodes, graph.outputs), kernels)
     if sum(map(is_kernel, nodes)) < 2:
         return module.graph
-    order = _LaunchOrder(launches_of(module, default_costs(DEFAULT_TARGET), inputs_are), module)
+    order = _LaunchOrder(launches_of(module, default_costs(DEFAULT_TARGET), input_kind), module)
     return order.written(kernels) if order.join() else module.graph
 
 
@@ -310,7 +310,7 @@ def is_faster_together(first: Sequence[Node], second: Sequence[Node], device: De
     """Whether one launch of the matmuls of both launches is predicted to take no longer than two launches."""
     if len({(common_type(dot), multiplied_as(dot)) for dot in (*first, *second)}) > 1:
         return False
-    together, *alone = (rank_side_by_side_tiles(dots, device)[0][0] for dots in ([*first, *second], first, second))
+    together, *alone = (rank_segmented_tiles(dots, device)[0][0] for dots in ([*first, *second], first, second))
     return together <= sum(alone) + device.launch_seconds
 
 

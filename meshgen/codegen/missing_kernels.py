@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from meshgen.codegen.emit.regions import lacking_in
+from meshgen.codegen.emit.regions import non_elementwise_nodes
 from meshgen.codegen.fusion.attention_loops import has_kernel
-from meshgen.errors import CodegenError, Diagnostic, Location, other_places
+from meshgen.errors import CodegenError, Diagnostic, Location, further_locations
 from meshgen.ir.graph import COMPLEX_PARTS, Graph
 from meshgen.ops.classes import ATTENTIONS, GENERATED, NESTS
 from meshgen.ops.triton.registers import TRITON_TYPES
@@ -27,17 +27,17 @@ class _Unsupported(NamedTuple):
     loc: Location | None
 
 
-def refuse_lacking(plans: Iterable[Schedule]) -> None:
+def require_kernels(plans: Iterable[Schedule]) -> None:
     """Raise CodegenError MG0301 if kernels contain unsupported ops or element types.
 
     There is one diagnostic for each op or type, the most frequent first.
     """
     launched = [(plan.kernels[name], count) for plan in plans for name, count in plan.launch_counts().items()]
-    if faults := lacking_faults(launched):
+    if faults := missing_kernel_faults(launched):
         raise CodegenError(*faults)
 
 
-def lacking_faults(launched: Iterable[tuple[Graph, int]]) -> list[Diagnostic]:
+def missing_kernel_faults(launched: Iterable[tuple[Graph, int]]) -> list[Diagnostic]:
     """Return one diagnostic for each unsupported op and element type.
 
     Args:
@@ -62,7 +62,7 @@ def _unsupported_parts(body: Graph) -> Iterator[_Unsupported]:
             yield _Unsupported(f"no kernel can be generated for '{node.op}'", types, node.loc)
         # The body of a recurrence needs no check, because a recurrence exists only if a kernel can run it.
         regions = node.regions if node.op != "recurrence" else ()
-        for inner in (unsupported for region in regions for unsupported in lacking_in(region)):
+        for inner in (unsupported for region in regions for unsupported in non_elementwise_nodes(region)):
             types = ", ".join(str(value.type) for value in inner.operands)
             yield _Unsupported(
                 f"no kernel can be generated for '{inner.op}' in the region of '{node.op}'", types, inner.loc
@@ -83,4 +83,4 @@ def _fault(parts: Sequence[_Unsupported], kernels: int, runs: int) -> Diagnostic
     if parts[0].what in _OF_COMPLEX:
         hint = f"an operation has no form for real and imaginary parts (factorizations, products over devices); {hint}"
     text, first = f"{parts[0].what}{of}{other_types}{frequency}", locations[0] if locations else None
-    return Diagnostic("MG0301", text, first, tuple(other_places(locations[1:])), hint)
+    return Diagnostic("MG0301", text, first, tuple(further_locations(locations[1:])), hint)

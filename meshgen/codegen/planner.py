@@ -11,7 +11,7 @@ from meshgen.codegen.passes.loop_unroll import loop_unroll
 from meshgen.codegen.product_fusion import product_fusion
 from meshgen.codegen.scheduling.costs import default_costs
 from meshgen.codegen.scheduling.donated_updates import donated_updates
-from meshgen.codegen.scheduling.donation import readers_first
+from meshgen.codegen.scheduling.donation import hoist_donated_reads
 from meshgen.codegen.scheduling.schedule import Steps
 from meshgen.codegen.targets import predicted_on
 from meshgen.codegen.uniform_control_flow import require_agreement
@@ -41,7 +41,7 @@ def _fused(module: Module, context: Compilation) -> Module:
     require_agreement(module)
     fused_module = fuse(module, context)
     require_defined(fused_module, "fuse")
-    return context.apply(readers_first(donated_updates(fused_module)), (product_fusion, horizontal_fusion))
+    return context.apply(hoist_donated_reads(donated_updates(fused_module)), (product_fusion, horizontal_fusion))
 
 
 def planned(module: Module, target: str, memory_limit: int | None, context: Compilation) -> Schedule:

@@ -26,7 +26,7 @@ from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.predicates import is_kernel
 from meshgen.ir.regions import captured, flow_regions
-from meshgen.ops.classes import COMMUNICATING, LOOPS, MATRIX_PRODUCTS, UNLAUNCHED
+from meshgen.ops.classes import COMMUNICATING, GEMMS, LOOPS, UNLAUNCHED
 
 
 @module_pass("product-fusion", "fuse")
@@ -138,7 +138,7 @@ class _Joins:
         outside.update(v for v in producer.results if v in self._graph.outputs)
         if (key := _form_of_both(producer, reader, outside)) in self._unprofitable_forms:
             return None
-        reads, outputs, body = joined_body(producer, reader, outside, self._kernels.bodies)
+        reads, outputs, body = fused_body(producer, reader, outside, self._kernels.bodies)
         if not self._is_profitable(body, bodies):
             self._unprofitable_forms.add(key)
             return None
@@ -162,7 +162,7 @@ class _Joins:
     def _products_of(self, kernel: str) -> tuple[int, bool]:
         """Return the number of GEMMs in a kernel, and whether it has no other loops."""
         if (counted := self._products_of_kernel.get(kernel)) is None:
-            loops = [node.op in MATRIX_PRODUCTS for node in self._kernels.bodies[kernel].nodes if node.op in LOOPS]
+            loops = [node.op in GEMMS for node in self._kernels.bodies[kernel].nodes if node.op in LOOPS]
             counted = self._products_of_kernel[kernel] = sum(loops), all(loops)
         return counted
 
@@ -208,7 +208,7 @@ def _form_of_both(producer: Node, reader: Node, outside: set[Value]) -> Hashable
     return producer.attrs.kernel, reader.attrs.kernel, pattern
 
 
-def joined_body(
+def fused_body(
     producer: Node, reader: Node, outside: set[Value], bodies: Mapping[str, Graph]
 ) -> tuple[list[Value], list[Value], Graph]:
     """Return the operands, the results and the body of a launch that computes both kernels.

@@ -35,12 +35,12 @@ def target_faults(target: Any) -> list[Diagnostic]:
 
 
 def architectures_of(target: str) -> tuple[str, ...]:
-    """Return the GPU architectures of a target; empty for the CPU."""
+    """Return the GPU architectures of a target. Returns an empty tuple for the CPU."""
     _, colon, names = target.partition(":")
     return tuple(names.split(",")) if colon else ()
 
 
-def unneeded_passes(target: str) -> frozenset[str]:
+def passes_to_skip(target: str) -> frozenset[str]:
     """Return the passes that the target does not need. CPU kernels run in NumPy, which supports complex numbers."""
     return frozenset() if architectures_of(target) else frozenset(("expand-complex",))
 
@@ -69,7 +69,7 @@ def machine_title(machine: Machine) -> str:
     return f"{machine.name} ({device_of(machine.device).product})" if machine.device else machine.name
 
 
-def built_for(target: str | None, meshes: Iterable[Mesh]) -> str:
+def resolve_target(target: str | None, meshes: Iterable[Mesh]) -> str:
     """Return the target that the user named or, if the user named none, the architecture of the machine's device.
 
     Raises:

@@ -15,7 +15,7 @@ from meshgen.codegen.emit.plan import KernelPlan
 from meshgen.codegen.emit.segmented import Segments
 from meshgen.codegen.emit.templates import plan_body
 from meshgen.codegen.index_code import Statement
-from meshgen.codegen.missing_kernels import lacking_faults
+from meshgen.codegen.missing_kernels import missing_kernel_faults
 from meshgen.codegen.roofline.kernel_time import device_of, kernel_bytes
 from meshgen.cost_model.kernels import Device
 from meshgen.errors import CodegenError, Diagnostic
@@ -82,7 +82,7 @@ def kernel_sources(name: str, body: Graph, mesh: Mesh, target: str = "cuda:sm_90
     Raises:
         CodegenError: the same as `kernel_source`.
     """
-    if faults := lacking_faults([(body, 1)]):
+    if faults := missing_kernel_faults([(body, 1)]):
         raise CodegenError(*faults)
     device = device_of(target)
     lowered = lower_convolutions(body)

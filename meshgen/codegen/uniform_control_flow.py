@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from meshgen.codegen.communicating import communicates
+from meshgen.codegen.collective_predicates import communicates
 from meshgen.errors import CodegenError, Diagnostic
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.predicates import is_loop, is_scan
-from meshgen.ops.uniform import Varying
+from meshgen.ops.uniformity import Varying
 
 
 def require_agreement(module: Module) -> None:

@@ -19,7 +19,7 @@ from meshgen.commands.output import Output
 from meshgen.errors import Diagnostic, NumbersDiffer, UsageError
 from meshgen.numbers import positive
 from meshgen.reports.tables import table_of
-from meshgen.runtime.module_file.container import refuse_place
+from meshgen.runtime.module_file.container import require_writable
 
 COMPARE = "compare"
 
@@ -63,7 +63,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
     if options.what == COMPARE:
         return _compare_runs(options, output)
     if options.output:
-        refuse_place(Path(options.output))
+        require_writable(Path(options.output))
     suite, records = SUITES[options.what], list[Record]()
     facts = suite.run(options, records.append)
     if facts is None:  # results are None in a process whose results another process writes

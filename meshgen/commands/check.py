@@ -24,10 +24,10 @@ from meshgen.numbers import natural, positive
 from meshgen.pipeline import verify_program
 from meshgen.reports.comms import comms_table
 from meshgen.reports.tables import counted
-from meshgen.sharding.unknown import trial_meshes, trial_shapes
-from meshgen.sizes.program import at_mesh, has_open_results, refuse_unknown_dims, with_shapes
+from meshgen.sharding.unknown_axes import trial_meshes, trial_shapes
+from meshgen.sizes.program import at_mesh, has_open_results, require_known_dims, with_shapes
 from meshgen.testing.oracle import CheckResult, check
-from meshgen.testing.random_programs import check_random, through_module
+from meshgen.testing.random_programs import check_random, runner_from_file
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ def _trials(options: argparse.Namespace, output: Output) -> Sequence[Trial]:
                 continue
             refuse_too_big(candidate, executable, limit)
             fused = executable.fused
-            runs = [through_module([part.plan for part in executable.parts])]
+            runs = [runner_from_file([part.plan for part in executable.parts])]
             result = check(candidate, pipeline=lambda _, fused=fused: fused, seed=options.seed, runs=runs)
             trials.append(Trial(executable, result))
     if not trials:
@@ -156,6 +156,6 @@ def _at_trial_sizes(module: Module) -> dict[str, Module]:
             shape_texts = (f"{name}={'x'.join(map(str, shape))}" for name, shape in shapes.items())
             valid_programs[" ".join([str(mesh), *shape_texts])] = candidate
     if not valid_programs:
-        refuse_unknown_dims(module)
+        require_known_dims(module)
         raise refused[-1]
     return valid_programs

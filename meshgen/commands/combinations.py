@@ -71,7 +71,7 @@ def at_combinations(
     return _fitting(module, program, requested, output) if program.is_open else {}
 
 
-def specialise(executable: Executable, options: argparse.Namespace, output: Output) -> None:
+def specialize(executable: Executable, options: argparse.Namespace, output: Output) -> None:
     """Compile a program with open sizes for each listed combination of sizes that is valid for it. No binaries are
     built.
     """
@@ -79,7 +79,7 @@ def specialise(executable: Executable, options: argparse.Namespace, output: Outp
     if isinstance(executable, OpenExecutable):
         (module,) = executable.stages.values()
         for sizes in _fitting(module, executable.program, requested, output):
-            executable.specialise_for(sizes)
+            executable.specialize_for(sizes)
     elif requested:
         output.note(
             "note: the program does not depend on the sizes that are given several times: one module covers all"

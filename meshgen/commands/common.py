@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from meshgen import api
-from meshgen.codegen.targets import built_for
+from meshgen.codegen.targets import resolve_target
 from meshgen.commands.combinations import at_combinations
 from meshgen.commands.options import OF_PROGRAM, OF_TARGET, add_options, chosen_options
 from meshgen.commands.output import Output
@@ -19,8 +19,8 @@ from meshgen.ir.graph import Module
 from meshgen.mesh import Meshes
 from meshgen.options import CompileOptions
 from meshgen.pipeline import Options, Timing, verify_program
-from meshgen.reports.places import differences, program_of
-from meshgen.sharding.unknown import nominal_mesh, unknown_axes
+from meshgen.reports.plan_record import differences, program_of
+from meshgen.sharding.unknown_axes import nominal_mesh, unknown_axes
 from meshgen.sizes.program import at_mesh, has_open_results, with_shapes
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ def program(options: argparse.Namespace, loaded: LoadedModule | None = None) -> 
     choice = chosen.for_stages()
     with timing.of("import"):
         module, _ = api.read_with(*source_of(options), chosen)
-    target = built_for(chosen.target, module.meshes or (module.mesh,))
+    target = resolve_target(chosen.target, module.meshes or (module.mesh,))
     return module, replace(choice, target=target), timing
 
 

@@ -11,17 +11,17 @@ from pathlib import Path
 from typing import Any
 
 from meshgen import api
-from meshgen.commands.combinations import specialise
+from meshgen.commands.combinations import specialize
 from meshgen.commands.common import add_program, add_target, source_of
 from meshgen.commands.options import OF_PROGRAM, OF_TARGET, add_options, chosen_options
 from meshgen.commands.output import Output, plain
-from meshgen.commands.sizes import open_record, specialisations_table
+from meshgen.commands.sizes import open_record, specializations_table
 from meshgen.compiled.entries import EntriesExecutable
 from meshgen.compiled.executable import Executable
 from meshgen.compiled.kernels import kernel_records
 from meshgen.compiled.open_sizes import OpenExecutable
 from meshgen.errors import Diagnostic, UsageError, system_reason
-from meshgen.gc_pace import rarely_collecting
+from meshgen.gc_pace import infrequent_gc
 from meshgen.options import CompileOptions
 from meshgen.pipeline import Timing
 from meshgen.reports.comms import comms_table
@@ -33,7 +33,7 @@ from meshgen.reports.memory import memory_table
 from meshgen.reports.passes import pass_records, pass_table
 from meshgen.reports.tables import bytes_text, seconds_table
 from meshgen.runtime.module_file import tensors
-from meshgen.runtime.module_file.container import refuse_place
+from meshgen.runtime.module_file.container import require_writable
 from meshgen.runtime.module_file.files import write_file, write_text
 
 
@@ -57,17 +57,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-@rarely_collecting()
+@infrequent_gc()
 def run(options: argparse.Namespace, output: Output) -> int:
     for path in (options.output, options.weights):
         if path:
-            refuse_place(Path(path))
+            require_writable(Path(path))
     names = (*OF_PROGRAM, *OF_TARGET, "tuning")
     timing = Timing({"start": time.perf_counter() - options.began})
     with output.progress() as progress:
         chosen = CompileOptions(**chosen_options(options, names), progress=progress)
         executable = api.planned(*source_of(options), chosen, timing)
-        specialise(executable, options, output)
+        specialize(executable, options, output)
         executable.build(progress)
         if progress:
             progress("save", 0, 1)
@@ -154,13 +154,13 @@ def _print_entries(executable: EntriesExecutable, path: str, output: Output) -> 
 
 def _print_open(executable: OpenExecutable, path: str, output: Output) -> None:
     """Print the open sizes of a program, and its specializations."""
-    records = {sizes: specialization.record() for sizes, specialization in executable.specialisations.items()}
+    records = {sizes: specialization.record() for sizes, specialization in executable.specializations.items()}
     size = Path(path).stat().st_size
-    output.tables(specialisations_table(records), seconds_table(executable.seconds))
+    output.tables(specializations_table(records), seconds_table(executable.seconds))
     output.text(f"{executable.name} for {executable.place}, {executable.target}: {path}, {size} bytes")
-    output.text(f"open until load: {executable.program.what_is_open()}")
+    output.text(f"open until load: {executable.program.open_sizes_text()}")
     if not records:
-        output.note("note: the module has no specialisation: loading it needs the compiler")
+        output.note("note: the module has no specialization: loading it needs the compiler")
     summary = {"name": executable.name, "mesh": executable.mesh.by_name, "open": open_record(executable.program)}
     output.document(summary | {"specialisations": list(records.values()), "output": path, "bytes": size})
 
@@ -176,7 +176,7 @@ def dump(executable: Executable, folder: Path) -> None:
             dump(nested, folder / _file_name(name))
         return
     if isinstance(executable, OpenExecutable):
-        for sizes, nested in executable.specialisations.items():
+        for sizes, nested in executable.specializations.items():
             dump(nested, folder / _file_name(str(sizes)))
         return
     from meshgen.reports.decisions import decisions

@@ -10,7 +10,7 @@ from meshgen.commands.output import Output
 from meshgen.errors import NumbersDiffer
 from meshgen.reports.comms import Comms, comms_of
 from meshgen.reports.cost import launch_bytes
-from meshgen.reports.growth import FIGURES, limit_of
+from meshgen.reports.growth_limits import FIGURES, limit_of
 from meshgen.reports.tables import figure_text, table_of
 from meshgen.reports.what_if import changed_collectives, changed_record, changes_text
 from meshgen.runtime.loading import load
@@ -66,8 +66,8 @@ def figures(module: LoadedModule) -> dict[str, Any]:
     """
     if not isinstance(module, OpenModule):
         return _figures(module)
-    totals: dict[str, Any] = {"specialisations": len(module.specialisations)}
-    for sizes in module.specialisations:
+    totals: dict[str, Any] = {"specialisations": len(module.specializations)}
+    for sizes in module.specializations:
         totals |= {f"{sizes}: {name}": value for name, value in _figures(module.held(sizes)).items()}
     return totals
 

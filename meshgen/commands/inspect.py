@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from meshgen.commands.output import Output
-from meshgen.commands.sizes import add_sizes, closing, meshes_option, open_record, specialisations_table
+from meshgen.commands.sizes import add_sizes, closing, meshes_option, open_record, specializations_table
 from meshgen.errors import Diagnostic, UsageError
 from meshgen.reports.comms import collective_records, comms_of, comms_table
 from meshgen.reports.kernels import binary_table, kernel_record, kernel_table
@@ -64,14 +64,14 @@ def _show_entry(module: LoadedModule, options: argparse.Namespace, output: Outpu
 
 def _show_open(module: OpenModule, stage: str | None, output: Output) -> dict[str, Any]:
     """Show the open sizes and the specializations of a module. This loads, and so checks, all specializations."""
-    program, reports = module.program, {sizes: module.held(sizes).record() for sizes in module.specialisations}
+    program, reports = module.program, {sizes: module.held(sizes).record() for sizes in module.specializations}
     if stage:
         output.text(_text_called("stage", stage, module.stages))
     else:
         rows = [(a.name, direction, a.type, "yes" if a.stored else "") for direction, a in program.signature]
-        title = f"{module.name}: {module.place}, {program.target}, arguments {program.arguments}; open until load: {program.what_is_open()}"
+        title = f"{module.name}: {module.place}, {program.target}, arguments {program.arguments}; open until load: {program.open_sizes_text()}"
         output.tables(
-            table_of(title, ("name", "", "type", "stored"), rows, left=("", "type")), specialisations_table(reports)
+            table_of(title, ("name", "", "type", "stored"), rows, left=("", "type")), specializations_table(reports)
         )
     return {
         "name": module.name,

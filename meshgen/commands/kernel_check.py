@@ -14,7 +14,7 @@ import numpy as np
 from meshgen.emulator.faults import DeviceFault
 from meshgen.ops.evaluate.evaluator import Evaluator
 from meshgen.ops.tolerance.bounds import error_bound
-from meshgen.runtime.emulation import Emulation
+from meshgen.runtime.emulation_options import Emulation
 from meshgen.runtime.launch import Launch, emulated, evaluated, interpreted
 from meshgen.runtime.module import LoadedModule
 from meshgen.runtime.random_arrays import random_operands

@@ -23,18 +23,18 @@ from meshgen.errors import ArgumentError, Diagnostic, MeshgenError, NumbersDiffe
 from meshgen.ir.graph import TensorType, dtype_name
 from meshgen.numbers import natural, not_negative, positive
 from meshgen.reports.tables import table_of
-from meshgen.runtime.emulation import Emulation
+from meshgen.runtime.emulation_options import Emulation
 from meshgen.runtime.engines import LAUNCHES
 from meshgen.runtime.loading import load
-from meshgen.runtime.measured import measured
 from meshgen.runtime.module import DEVICES, LoadedModule
-from meshgen.runtime.module_file.container import refuse_place
+from meshgen.runtime.module_file.container import require_writable
 from meshgen.runtime.module_file.files import write_file, write_text
 from meshgen.runtime.open_module import OpenModule
 from meshgen.runtime.open_program import AT_LOAD
 from meshgen.runtime.processes import bootstrap
 from meshgen.runtime.processes.bootstrap import TIME_OUT
 from meshgen.runtime.processes.ranks import propagating_failures
+from meshgen.runtime.recording import measured
 from meshgen.runtime.sizes import Sizes, sizes_text
 
 
@@ -147,7 +147,7 @@ def _loaded(options: argparse.Namespace) -> LoadedModule | MeshgenError:
     try:
         sizes, key = meshes_option(options.mesh), options.verify_key
         requested = {"entry": options.entry, "devices": options.devices}
-        return load(options.module, sizes, **requested, specialise=_specialised, verify_key=key)
+        return load(options.module, sizes, **requested, specialize=_specialized, verify_key=key)
     except MeshgenError as error:
         return error
 
@@ -158,7 +158,7 @@ def _run(module: LoadedModule, options: argparse.Namespace, output: Output) -> i
     module = module.at(args=closing(options) | {name: array.shape for name, array in explicit_inputs.items() if name})
     specialization = module.record().get("specialised", {})
     if specialization.get("made") == AT_LOAD:
-        output.note(f"note: compiled at load: {options.module} has no specialisation for {sizes_text(specialization)}")
+        output.note(f"note: compiled at load: {options.module} has no specialization for {sizes_text(specialization)}")
     emulation_options = {"--arch": options.arch, "--races": options.races, "--order": options.order, "--instruction-limit": options.instruction_limit}  # fmt: skip
     if any(emulation_options.values()) and options.device != "emulate":
         option = next(name for name, value in emulation_options.items() if value)
@@ -169,20 +169,20 @@ def _run(module: LoadedModule, options: argparse.Namespace, output: Output) -> i
         hint = f"measure a step with --device {' or '.join(LAUNCHES)}; `meshgen simulate --trace` predicts one of GPUs"
         raise UsageError(Diagnostic("MG0001", "--trace measures steps on the host only", hint=hint))
     for path in filter(None, (options.output, options.trace)):
-        refuse_place(Path(path))
+        require_writable(Path(path))
     with time_limit(options.time_limit):
         if options.kernels:
             return run_kernels(module, options, output)
         return run_step(module, explicit_inputs, options, output)
 
 
-def _specialised(module: OpenModule, sizes: Sizes) -> dict[str, bytes]:
+def _specialized(module: OpenModule, sizes: Sizes) -> dict[str, bytes]:
     """Compile an open module for `sizes`. The compiler is imported only here, because this takes half of the startup
     time.
     """
-    from meshgen.api import specialised
+    from meshgen.api import specialized
 
-    return specialised(module, sizes)
+    return specialized(module, sizes)
 
 
 def run_kernels(module: LoadedModule, options: argparse.Namespace, output: Output) -> int:

@@ -11,10 +11,10 @@ from meshgen import api
 from meshgen.commands.common import add_program, add_target, program
 from meshgen.commands.output import Output
 from meshgen.numbers import not_negative
-from meshgen.runtime.module_file.container import refuse_place
+from meshgen.runtime.module_file.container import require_writable
 from meshgen.runtime.module_file.files import write_text
-from meshgen.search.best import SECONDS, search
-from meshgen.search.found import Found
+from meshgen.search.result import Found
+from meshgen.search.search_loop import SECONDS, search
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, output: Output) -> int:
     if options.output:
-        refuse_place(Path(options.output))
+        require_writable(Path(options.output))
     module, choice, _ = program(options)
     began = time.perf_counter()
     with output.progress() as progress:

@@ -113,7 +113,7 @@ def open_record(program: OpenProgram) -> dict[str, Any]:
     return {"axes": list(program.axes), "inputs": {name: types_by_name[name] for name in program.shapes}}
 
 
-def specialisations_table(records: Mapping[Sizes, Mapping[str, Any]]) -> Any:
+def specializations_table(records: Mapping[Sizes, Mapping[str, Any]]) -> Any:
     """Return a table of the specializations of a program, with a row for each.
 
     Args:
@@ -130,7 +130,7 @@ def specialisations_table(records: Mapping[Sizes, Mapping[str, Any]]) -> Any:
         )
         for sizes, record in records.items()
     ]
-    title = f"Specialisations made ahead of time: {len(rows) or 'none'}"
+    title = f"Specializations made ahead of time: {len(rows) or 'none'}"
     return table_of(
         title, ("sizes", "kernels", "collectives", "moved", "memory", "step"), rows, left=("kernels", "collectives")
     )

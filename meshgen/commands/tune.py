@@ -10,7 +10,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from meshgen.codegen.tuning.files import on_emulated, on_gpu, tune_file
+from meshgen.codegen.tuning.module_tuning import on_emulated, on_gpu, tune_file
 from meshgen.codegen.tuning.table import merge
 from meshgen.codegen.tuning.tuner import Measured
 from meshgen.commands.output import Output

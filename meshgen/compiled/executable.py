@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from meshgen.calls.argument_tree import Slot
 from meshgen.calls.arguments import bound_arrays, fitting, weight_arrays
 from meshgen.calls.callers import at_callers_line
-from meshgen.calls.nodes import Slot
 from meshgen.calls.signature import Signature, signature_of
 from meshgen.compiled.program import CompiledProgram
 from meshgen.errors import Diagnostic, UsageError
@@ -221,8 +221,8 @@ class Executable(CompiledProgram):
         container.write(container.path_of(path), self.members(weight_arrays(self.signature, chosen)))
 
     def saved(self, resources: Resources) -> dict[str, bytes]:
-        """Return the module member with the decisions (`saved.py`). Large arrays are added to `resources` instead."""
-        from meshgen.compiled.saved import saved_member
+        """Return the module member with the decisions (`saved_decisions.py`). Large arrays are added to `resources` instead."""
+        from meshgen.compiled.saved_decisions import saved_member
 
         return saved_member(self, resources)
 
@@ -234,7 +234,7 @@ class Executable(CompiledProgram):
 
     def contents(self) -> dict[str, Any]:
         """Return the contents of a module file except the plan: sources, binaries, stages and the report."""
-        from meshgen.reports.places import packaged_record
+        from meshgen.reports.plan_record import packaged_record
 
         report = packaged_record(self) | ({"kernels_without_code": code} if (code := self.without_code) else {})
         report |= {"tuning": measured} if (measured := self.measured) else {}

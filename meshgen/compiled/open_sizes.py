@@ -26,13 +26,13 @@ from meshgen.runtime.open_program import AHEAD, Argument, OpenProgram, Shapes
 from meshgen.runtime.plan import Schedule
 from meshgen.runtime.sessions.weights import Weights, weights_by_name
 from meshgen.runtime.sizes import Given, Sizes, bound, with_sizes
-from meshgen.sharding.unknown import open_axes
+from meshgen.sharding.unknown_axes import open_axes
 from meshgen.sizes.program import (
     at_meshes,
-    given_types,
     has_open_results,
     input_names,
-    refuse_unknown_dims,
+    require_known_dims,
+    types_with_shapes,
     with_shapes,
 )
 
@@ -50,11 +50,11 @@ def open_program(module: Module, shapes: Mapping[str, Sequence[int | None]], opt
         ProgramError: MG0208, a program of local tensors has tiles of unknown size.
     """
     outs = module.graph.outputs
-    kinds = given_types(module.graph, shapes)
+    kinds = types_with_shapes(module.graph, shapes)
     names = input_names(module.graph)
     # Callers pass global arrays, whose shapes do not determine unknown tile sizes.
     if module.in_types and any(None in kind.shape for kind in kinds):
-        refuse_unknown_dims(module)
+        require_known_dims(module)
     return OpenProgram(
         module.name,
         module.meshes or (module.mesh,),
@@ -87,7 +87,7 @@ def closed(module: Module, program: OpenProgram, sizes: Sizes) -> Module:
 class OpenExecutable(Executable):
     """A compiled program with open sizes; `compile` returns it.
 
-    `at` returns the executable for sizes that the caller gives. `specialisations` has the executables that the module
+    `at` returns the executable for sizes that the caller gives. `specializations` has the executables that the module
     file will contain. Properties that depend on sizes, such as `plan` and `comms`, raise an error as long as sizes are
     open.
     """
@@ -97,7 +97,7 @@ class OpenExecutable(Executable):
         self.stages = {module.stage: module}
         self.program = program
         self.options = options
-        self.specialisations: dict[Sizes, Executable] = {}
+        self.specializations: dict[Sizes, Executable] = {}
         self._module = module
         self._timing, self._signature, self._make = timing, signature, make
         self._executables: dict[Sizes, Executable] = {}
@@ -135,7 +135,7 @@ class OpenExecutable(Executable):
     def warnings(self) -> list[Diagnostic]:
         """Return the distinct warnings of all specializations."""
         return list(
-            dict.fromkeys(warning for executable in self.specialisations.values() for warning in executable.warnings)
+            dict.fromkeys(warning for executable in self.specializations.values() for warning in executable.warnings)
         )
 
     @property
@@ -143,7 +143,7 @@ class OpenExecutable(Executable):
         """Return the distinct build warnings of all specializations."""
         return list(
             dict.fromkeys(
-                warning for executable in self.specialisations.values() for warning in executable.build_warnings
+                warning for executable in self.specializations.values() for warning in executable.build_warnings
             )
         )
 
@@ -159,7 +159,7 @@ class OpenExecutable(Executable):
 
     @at_callers_line
     def at(self, mesh: Given = None, args: Shapes = None) -> Executable:
-        """Return the executable for these sizes. It has kernel binaries only if it is one of `specialisations`.
+        """Return the executable for these sizes. It has kernel binaries only if it is one of `specializations`.
 
         Args:
             mesh: sizes of open mesh axes.
@@ -175,29 +175,29 @@ class OpenExecutable(Executable):
         if sizes not in self._executables:
             module = closed(self._module, self.program, sizes)
             self._executables[sizes] = self._make(module, self.options, self._timing, self._signature)
-            self._executables[sizes].specialised = sizes.record() | {"made": AHEAD}
+            self._executables[sizes].specialized = sizes.record() | {"made": AHEAD}
         return self._executables[sizes]
 
     @at_callers_line
-    def specialise(self, mesh: Given = None, args: Shapes = None) -> Executable:
+    def specialize(self, mesh: Given = None, args: Shapes = None) -> Executable:
         """Return the executable for these sizes, as `at` does, and include it in the module file."""
-        return self.specialise_for(self.sizes(mesh, args))
+        return self.specialize_for(self.sizes(mesh, args))
 
-    def specialise_for(self, sizes: Sizes) -> Executable:
+    def specialize_for(self, sizes: Sizes) -> Executable:
         """Return the executable for `sizes`, and include it in the module file."""
-        self.specialisations[sizes] = self._at(sizes)
-        return self.specialisations[sizes]
+        self.specializations[sizes] = self._at(sizes)
+        return self.specializations[sizes]
 
     @property
     def without_code(self) -> list[str]:
         """Return the names of the kernels without generated code, over all specializations."""
         return list(
-            dict.fromkeys(name for executable in self.specialisations.values() for name in executable.without_code)
+            dict.fromkeys(name for executable in self.specializations.values() for name in executable.without_code)
         )
 
     def build(self, progress: Progress | None = None) -> None:
         """Compile the kernels of all specializations. Equal kernels are compiled once."""
-        for executable in self.specialisations.values():
+        for executable in self.specializations.values():
             executable.build(progress)
 
     @at_callers_line
@@ -232,7 +232,7 @@ class OpenExecutable(Executable):
             replace(
                 sizes, shapes=tuple(pair for pair in sizes.shapes if pair[0] in program.shapes)
             ): specialized.members(weights)
-            for sizes, specialized in self.specialisations.items()
+            for sizes, specialized in self.specializations.items()
         }
         return open_members(program, self.as_text(program.stage), specialized_members, weights)
 
@@ -241,7 +241,7 @@ class OpenExecutable(Executable):
         """Write an HTML page with a section for each specialization."""
         from meshgen.reports.report import write_reports
 
-        write_reports(self.name, list(self.specialisations.values()), path_of(path))
+        write_reports(self.name, list(self.specializations.values()), path_of(path))
 
     def _with_weights(self, weights: Mapping[str, Array]) -> OpenProgram:
         """Return the program description with the open sizes fixed that the shapes of the weights determine."""
@@ -279,5 +279,5 @@ class OpenExecutable(Executable):
         return render(repr(self), html=True)
 
     def __repr__(self) -> str:
-        compiled_sizes = "; ".join(map(str, self.specialisations)) or "no sizes"
+        compiled_sizes = "; ".join(map(str, self.specializations)) or "no sizes"
         return f"OpenExecutable({self.name!r}, {self.place}, target={self.target!r}, compiled for {compiled_sizes})"

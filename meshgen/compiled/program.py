@@ -32,7 +32,7 @@ class CompiledProgram:
         self.forms: dict[tuple[str, str], Any] = {}
         self._build_warnings: list[Diagnostic] = []
         # Only for a specialization of a program with open sizes: its sizes, and when it was compiled.
-        self.specialised: dict[str, Any] = {}
+        self.specialized: dict[str, Any] = {}
 
     @property
     def plan(self) -> Schedule:
@@ -73,13 +73,13 @@ class CompiledProgram:
         Without a GPU target, kernels for which no source can be generated are omitted. With a GPU target, the method
         checks all kernels before it generates any source, and raises CodegenError with all unsupported ones.
         """
-        from meshgen.codegen.missing_kernels import refuse_lacking
-        from meshgen.compiled.sources import first_sources
+        from meshgen.codegen.missing_kernels import require_kernels
+        from meshgen.compiled.sources import default_sources
 
         if self.options.architectures:
-            refuse_lacking([self.plan])
+            require_kernels([self.plan])
         with self._timing.of("source"):
-            return first_sources(self.plan, self.mesh, self.options, self._measured)
+            return default_sources(self.plan, self.mesh, self.options, self._measured)
 
     @cached_property
     def _measured(self) -> dict[str, Any]:
@@ -107,12 +107,12 @@ class CompiledProgram:
         if not self.options.architectures:
             return
         from meshgen.codegen.building.candidates import build_best_of_each
-        from meshgen.compiled.sources import all_sources, differing
+        from meshgen.compiled.sources import candidate_sources_for, differing
 
         bodies = {name: self.plan.kernels[name] for name in self.sources}
 
         def candidates(name: str, arch: str) -> Iterator[Any]:
-            return all_sources(name, arch, self.sources[name], self.plan, self.mesh, self.options)
+            return candidate_sources_for(name, arch, self.sources[name], self.plan, self.mesh, self.options)
 
         report_progress = (lambda done, total, name: progress(f"build {name}", done, total)) if progress else None
         with self._timing.of("build"):

@@ -1,4 +1,4 @@
-"""Restoration of a compiled program from a loaded module, from the decisions saved in the module (`saved.py`).
+"""Restoration of a compiled program from a loaded module, from the decisions saved in the module (`saved_decisions.py`).
 
 Reports on a module use the restored program, so they need not compile the program again.
 """
@@ -9,16 +9,16 @@ from pathlib import Path
 
 from meshgen.compilation import Decisions
 from meshgen.compiled.executable import Executable
-from meshgen.compiled.on_meshes import PartsExecutable
-from meshgen.compiled.saved import MEMBER, SavedProgram
-from meshgen.compiled.saved_objects import OtherVersionError, from_document
+from meshgen.compiled.multi_mesh import PartsExecutable
+from meshgen.compiled.record_json import OtherVersionError, from_document
+from meshgen.compiled.saved_decisions import MEMBER, SavedProgram
 from meshgen.pipeline import Timing
 from meshgen.runtime.module import LoadedModule
 from meshgen.runtime.module_file.json_values import read_json
 from meshgen.runtime.module_file.resources import contents_by_name
 from meshgen.runtime.module_file.stage_texts import unpacked
-from meshgen.runtime.validation.checked import reading
-from meshgen.runtime.validation.checker_parts import check_parts
+from meshgen.runtime.validation.load_checks import reading
+from meshgen.runtime.validation.multi_mesh_checker import check_parts
 
 
 def saved_program(module: LoadedModule) -> Executable | None:

@@ -28,7 +28,7 @@ def measured_rows(plan: Schedule, options: Options) -> dict[str, Row]:
     return {name: row for name, row in rows.items() if row}
 
 
-def first_sources(plan: Schedule, mesh: Mesh, options: Options, rows: Mapping[str, Row]) -> dict[str, KernelSource]:
+def default_sources(plan: Schedule, mesh: Mesh, options: Options, rows: Mapping[str, Row]) -> dict[str, KernelSource]:
     """Return the first candidate source of each kernel.
 
     Without a GPU target, kernels for which no source can be generated are omitted. With a GPU target, the function
@@ -46,7 +46,7 @@ def first_sources(plan: Schedule, mesh: Mesh, options: Options, rows: Mapping[st
     return sources
 
 
-def all_sources(name: str, arch: str, first: KernelSource, plan: Schedule, mesh: Mesh, options: Options) -> Iterator[KernelSource]:  # fmt: skip
+def candidate_sources_for(name: str, arch: str, first: KernelSource, plan: Schedule, mesh: Mesh, options: Options) -> Iterator[KernelSource]:  # fmt: skip
     """Yield the candidate sources of a kernel for architecture `arch`.
 
     `first` is the first candidate for architecture `gpu_of(options)`; it is reused instead of generated again.

@@ -45,7 +45,7 @@ class Device:
         "bytes/s", "rate from the L2 cache to all multiprocessors",
         "NVIDIA A100 Tensor Core GPU architecture: 5,120 bytes per clock; derived: times the boost clock, on a B200 from each of two dies",
     )  # fmt: skip
-    arch: str = ""  # the architecture; empty if `name` is the architecture
+    arch: str = ""  # the architecture, or "" if `name` is the architecture
     product: str = ""
 
     @property

@@ -11,12 +11,12 @@ from collections.abc import Callable
 
 import numpy as np
 
+from meshgen.emulator.decoder_table import elementwise, opcode, reader, writer
 from meshgen.emulator.program import Instruction
 from meshgen.emulator.rounding import MODES, flushed, fma32, rounded, to_odd
-from meshgen.emulator.table import elementwise, opcode, reader, writer
 from meshgen.emulator.types import BITS, FLOATS, PACKED, TYPES, WIDER, Array, DType, type_of, unknown
 from meshgen.emulator.wave import Action, Mask, Wave
-from meshgen.ops.evaluate.fused import fma64, lost
+from meshgen.ops.evaluate.fma import fma64, lost
 
 Function = Callable[..., Array]
 _F32, _F64 = np.dtype(np.float32), np.dtype(np.float64)

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from meshgen.emulator.decoder_table import Reader, reader
 from meshgen.emulator.faults import DeviceFault
 from meshgen.emulator.program import Instruction
-from meshgen.emulator.table import Reader, reader
 from meshgen.emulator.types import Array, unknown
 from meshgen.emulator.wave import WARP, Mask, Wave
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import numpy as np
 
 from meshgen.emulator.arithmetic import words
+from meshgen.emulator.decoder_table import elementwise, opcode, reader, readers, writer
 from meshgen.emulator.program import Immediate, Instruction, Vector
-from meshgen.emulator.table import elementwise, opcode, reader, readers, writer
 from meshgen.emulator.types import BITS, TYPES, Array, type_of, unknown
 from meshgen.emulator.wave import Action, Mask, Wave
 

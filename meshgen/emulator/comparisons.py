@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import numpy as np
 
+from meshgen.emulator.decoder_table import opcode, reader, writer
 from meshgen.emulator.program import Immediate, Instruction, Operand, Pair, Sink
 from meshgen.emulator.rounding import flushed
-from meshgen.emulator.table import opcode, reader, writer
 from meshgen.emulator.types import BITS, FLOATS, PACKED, TYPES, Array, DType, type_of, unknown
 from meshgen.emulator.wave import Action, Mask, Wave
 

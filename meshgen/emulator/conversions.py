@@ -11,9 +11,9 @@ import ml_dtypes
 import numpy as np
 
 from meshgen.emulator.addresses import LOCAL_WINDOW, PARAMETERS, SHARED_WINDOW
+from meshgen.emulator.decoder_table import opcode, reader, writer
 from meshgen.emulator.program import Instruction, Register
 from meshgen.emulator.rounding import MODES, flushed, rounded
-from meshgen.emulator.table import opcode, reader, writer
 from meshgen.emulator.types import BITS, FLOATS, PACKED, TYPES, Array, DType, unknown
 from meshgen.emulator.wave import Action, Mask, Wave
 
@@ -153,7 +153,7 @@ def saturated(value: Array, target: DType) -> Array:
 
 
 def _tf32(instruction: Instruction, modifiers: list[str]) -> Action:
-    """Decode a conversion to tf32, which is f32 with a mantissa of 10 bits. Ties round away from zero (`rna`) or to
+    """Decode a conversion to tf32, which is f32 with a mantissa of 10 bits. SizeClasses round away from zero (`rna`) or to
     even (`rn`).
     """
     if modifiers not in (["rna"], ["rn"], ["rna", "satfinite"], ["rn", "satfinite"]):

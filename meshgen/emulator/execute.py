@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from meshgen.emulator.barriers import Barriers, BarrierStep, barrier_step
+from meshgen.emulator.decoder_table import Reader, reader
 from meshgen.emulator.faults import DeviceFault
 from meshgen.emulator.instructions import DECODERS, decoder_of
 from meshgen.emulator.program import Entry, Instruction, Register, Symbol, registers_of
-from meshgen.emulator.table import Reader, reader
 from meshgen.emulator.types import Array, unknown
 from meshgen.emulator.wave import Action, Mask, Wave
 

@@ -6,10 +6,10 @@ here.
 
 from __future__ import annotations
 
-from meshgen.emulator.bulk_copies import bulk
-from meshgen.emulator.copies import commit_group, copy_async, wait_group
+from meshgen.emulator.cp_async import commit_group, copy_async, wait_group
+from meshgen.emulator.decoder_table import nothing, opcode
 from meshgen.emulator.program import Instruction
-from meshgen.emulator.table import nothing, opcode
+from meshgen.emulator.tma_copies import bulk
 from meshgen.emulator.types import unknown
 from meshgen.emulator.wave import Action, Mask, Wave
 

@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-from meshgen.emulator import (
-    arithmetic,
-    bits,
-    bulk_copies,
-    comparisons,
-    conversions,
-    fences,
-    loads,
-    matrices,
-    mbarriers,
-    warp_group_products,
-    warps,
-)
-from meshgen.emulator.carries import with_carry
+from meshgen.emulator import arithmetic, bits, comparisons, conversions, fences, loads, matrices, mbarriers, warps
+from meshgen.emulator import tma_copies as bulk_copies
+from meshgen.emulator import wgmma as warp_group_products
+from meshgen.emulator.carry_arithmetic import with_carry
+from meshgen.emulator.decoder_table import DECODERS, Decoder
 from meshgen.emulator.program import Instruction
-from meshgen.emulator.table import DECODERS, Decoder
 from meshgen.emulator.types import unknown
 
 DECODERS.update(dict.fromkeys(("addc", "subc", "madc"), with_carry))

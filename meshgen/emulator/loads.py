@@ -11,11 +11,11 @@ from collections.abc import Callable
 import numpy as np
 
 from meshgen.emulator.addresses import PARAMETERS
+from meshgen.emulator.decoder_table import address_reader, opcode, reader, vector_of, writer
 from meshgen.emulator.faults import DeviceFault
 from meshgen.emulator.global_memory import WORDS
 from meshgen.emulator.program import Address, Instruction
 from meshgen.emulator.spaces import SPACES, Space, space_named
-from meshgen.emulator.table import address_reader, opcode, reader, vector_of, writer
 from meshgen.emulator.types import BITS, Array, DType, type_of, unknown
 from meshgen.emulator.wave import Action, Mask, Wave
 

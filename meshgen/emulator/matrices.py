@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from meshgen.emulator.decoder_table import Reader, address_reader, opcode, reader, vector_of, writer
 from meshgen.emulator.faults import DeviceFault
 from meshgen.emulator.program import Instruction
-from meshgen.emulator.table import Reader, address_reader, opcode, reader, vector_of, writer
 from meshgen.emulator.types import BITS, FLOATS, TYPES, Array, DType, unknown
 from meshgen.emulator.wave import WARP, Action, Mask, Wave
 
@@ -40,7 +40,7 @@ class Warps(NamedTuple):
     all: bool
 
 
-def whole_warps(wave: Wave, mask: Mask) -> Warps:
+def complete_warps(wave: Wave, mask: Mask) -> Warps:
     """Return the warps whose threads are all in `mask`. Raises DeviceFault "barrier" if only some threads of a warp are
     in `mask`.
     """
@@ -90,7 +90,7 @@ def _ldmatrix(instruction: Instruction) -> Action:
         raise unknown(instruction)
 
     def run(wave: Wave, mask: Mask) -> None:
-        chosen = whole_warps(wave, mask)
+        chosen = complete_warps(wave, mask)
         rows = of_warps(wave, address(wave), chosen)[:, : 8 * count]
         positions = wave.shared.positions(rows, chosen.blocks[:, None], 16)
         raw = wave.shared.load(positions, 16, chosen.warps[:, None])
@@ -114,7 +114,7 @@ def _stmatrix(instruction: Instruction) -> Action:
         raise unknown(instruction)
 
     def run(wave: Wave, mask: Mask) -> None:
-        chosen = whole_warps(wave, mask)
+        chosen = complete_warps(wave, mask)
         rows = of_warps(wave, address(wave), chosen)[:, : 8 * count]
         values = np.stack([of_warps(wave, source(wave), chosen) for source in sources], 1)
         tiles = values.view(np.uint16).reshape(len(rows), count, 8, 8)
@@ -199,7 +199,7 @@ def _mma(instruction: Instruction) -> Action:
     saturates = "satfinite" in instruction.modifiers
 
     def run(wave: Wave, mask: Mask) -> None:
-        chosen = whole_warps(wave, mask)
+        chosen = complete_warps(wave, mask)
         rows, columns, depth = product.shape
         x = elements(wave, left, chosen, kinds[1])[:, product.a].reshape(-1, rows, depth)
         y = elements(wave, right, chosen, kinds[2])[:, product.b].reshape(-1, depth, columns)

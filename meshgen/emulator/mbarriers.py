@@ -11,10 +11,10 @@ import numpy as np
 
 from meshgen.emulator.addresses import WIDEST
 from meshgen.emulator.asynchronous import BulkCopy, Mbarrier, uninitialized_mbarriers
+from meshgen.emulator.decoder_table import Reader, address_reader, opcode, reader, writer
 from meshgen.emulator.faults import DeviceFault
 from meshgen.emulator.global_memory import WORDS
 from meshgen.emulator.program import Instruction, Sink
-from meshgen.emulator.table import Reader, address_reader, opcode, reader, writer
 from meshgen.emulator.types import Array, unknown
 from meshgen.emulator.wave import WARP, Action, Mask, Wave
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from meshgen.emulator.types import Array, DType
-from meshgen.ops.evaluate.fused import lost
+from meshgen.ops.evaluate.fma import lost
 
 MODES = ("rn", "rz", "rm", "rp")
 _F16, _F32, _F64 = np.dtype(np.float16), np.dtype(np.float32), np.dtype(np.float64)

@@ -7,9 +7,9 @@ from collections.abc import Callable
 import numpy as np
 
 from meshgen.emulator.arithmetic import words
+from meshgen.emulator.decoder_table import nothing, opcode, reader, readers, writer
 from meshgen.emulator.faults import DeviceFault
 from meshgen.emulator.program import Instruction, Negated, Pair, Sink
-from meshgen.emulator.table import nothing, opcode, reader, readers, writer
 from meshgen.emulator.types import TYPES, Array, unknown
 from meshgen.emulator.wave import WARP, Action, Mask, Wave
 

@@ -16,7 +16,7 @@ Args: TypeAlias = Sequence[Any] | Mapping[str, Any] | None
 Shape: TypeAlias = Sequence[int | None]
 
 
-def placed_on(module: Module, user_meshes: Sequence[Mesh]) -> Module:
+def apply_user_meshes(module: Module, user_meshes: Sequence[Mesh]) -> Module:
     """Return the module with the user's meshes applied, each to the program's mesh of the same name.
 
     A user's mesh with some of the axes sets the sizes of these axes. Any other mesh replaces the program's mesh.
@@ -41,7 +41,7 @@ def placed_on(module: Module, user_meshes: Sequence[Mesh]) -> Module:
     return replace(module, mesh=meshes[0], meshes=meshes if module.meshes else ())
 
 
-def on_machine(module: Module, machine: Machine) -> Module:
+def with_machine(module: Module, machine: Machine) -> Module:
     """Return the module with `machine` (device type and network) as the hardware of all meshes of the module.
 
     Raises:

@@ -1,7 +1,7 @@
 """The `donate` option of the Python interface: which arguments are donated, and which result is the next value of each.
 
     donate=["params", "opt"]                 the next value of an argument is the result with the same structure
-                                             (`next_values.py`)
+                                             (`pair_donations.py`)
     donate={"params": 0, "opt": "result.1"}  result 0 is the next value of `params`, result 1 that of `opt`
 
 Arguments are given by name or number. A result is given by its number, or by its path in the returned structure.
@@ -13,18 +13,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias, cast
 
-from meshgen.calls.nodes import Node, Slot, slots_of
+from meshgen.calls.argument_tree import Node, Slot, slots_of
 from meshgen.calls.signature import Signature
 from meshgen.calls.trees import canonical
 from meshgen.errors import Diagnostic, UsageError
-from meshgen.frontend.next_values import key_pairs
+from meshgen.frontend.pair_donations import pair_by_key
 from meshgen.frontend.specs import matched, results_of
 from meshgen.ir.graph import Module
 
 Donate: TypeAlias = str | int | Sequence[str | int] | Mapping[str | int, str | int] | None
 
 
-def donating(module: Module, donate: Donate, signature: Signature) -> Module:
+def with_donations(module: Module, donate: Donate, signature: Signature) -> Module:
     """Return the module with the donations of the option `donate` added to the module's own donations.
 
     Raises:
@@ -49,7 +49,7 @@ def _paired(
     argument: str | int, inputs: Sequence[Slot], node: Node | None, result: str | int, target: Node | list[Slot]
 ) -> list[tuple[Slot, Slot]]:
     """Pair the arrays `inputs` of an argument with those of a result: by key if both have the same keys, else in order."""
-    if node is not None and not isinstance(target, list) and (pairs := key_pairs(node, target)) is not None:
+    if node is not None and not isinstance(target, list) and (pairs := pair_by_key(node, target)) is not None:
         return pairs
     outputs = target if isinstance(target, list) else list(slots_of(target))
     used_inputs = [slot for slot in inputs if slot.number is not None]

@@ -8,7 +8,7 @@ from typing import Any, cast
 from meshgen.errors import Diagnostic, UsageError
 
 
-def programs_of(graph: Any, entry: Any) -> dict[str, tuple[Any, str]] | None:
+def entry_programs(graph: Any, entry: Any) -> dict[str, tuple[Any, str]] | None:
     """Map the name of each entry function to (program, name of the function in that program).
 
     `graph` is a dict of programs by entry name, or `entry` lists functions of one program.

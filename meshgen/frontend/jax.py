@@ -20,7 +20,7 @@ from meshgen.calls.lines import failing_line
 from meshgen.calls.signature import Signature, signature_of
 from meshgen.errors import Diagnostic, MeshgenError, MissingError, UsageError
 from meshgen.frontend.arguments import Args
-from meshgen.frontend.jax_wrappers import Wrapper, is_jitted, is_lowered_elsewhere, wrapper_of
+from meshgen.frontend.jax_wrappers import Wrapper, is_jitted, is_lowered_by_framework, wrapper_of
 from meshgen.frontend.mlir import read_generated
 from meshgen.ir.graph import Module, TensorType
 from meshgen.mesh import is_mesh_of_jax, make_mesh
@@ -43,7 +43,7 @@ def is_jax(program: Any) -> bool:
         or hasattr(program, "mlir_module")
         or (hasattr(program, "lower") and (hasattr(program, "jaxpr") or hasattr(program, "trace")))
         or wrapper_of(program) is not None
-        or is_lowered_elsewhere(program)
+        or is_lowered_by_framework(program)
     )
 
 
@@ -60,7 +60,7 @@ def from_jax(program: Any, args: Args) -> tuple[Module, Signature | None]:
         MissingError: MG0602, JAX is too old.
     """
     _require_version()
-    if is_lowered_elsewhere(program):
+    if is_lowered_by_framework(program):
         hint = "pass the function itself, with args: mg.compile(nnx.jit(f), mesh, args=(model, x))"
         text = f"a {type(program).__name__} of {type(program).__module__} does not say how its modules are passed"
         raise UsageError(Diagnostic("MG0001", text, hint=hint))
@@ -72,7 +72,7 @@ def from_jax(program: Any, args: Args) -> tuple[Module, Signature | None]:
     is_function = is_jitted(program) and not hasattr(program, "jaxpr")
     traced = _traced(program, args) if is_function else program if hasattr(program, "jaxpr") else None
     if traced is not None:
-        program = _or_refused(lambda: lowered_for_any_mesh(traced))
+        program = _or_refused(lambda: lower_for_cpu(traced))
     module, signature = _read(program, traced)
     return module, replace(
         signature or signature_of(input_names(module.graph)), is_typed=True
@@ -219,7 +219,7 @@ def _from_wrapper(wrapper: Wrapper, args: Args) -> tuple[Module, Signature]:
     positional, named = placeholders(_call(wrapper.base, args, wrapper), _leaf_type)
     passed = _or_refused(lambda: wrapper.passed(positional, named))
     traced = _or_refused(lambda: wrapper.traced(positional, named))
-    lowered = _or_refused(lambda: lowered_for_any_mesh(traced))
+    lowered = _or_refused(lambda: lower_for_cpu(traced))
     module = _module(lowered.as_text(debug_info=True), traced)
     program = _or_refused(lambda: wrapped_program(module, lowered, wrapper, passed, positional, named))
     return program or (module, replace(signature_of(input_names(module.graph)), is_typed=True))
@@ -263,7 +263,7 @@ def _or_refused(call: Callable[[], _Result]) -> _Result:
         raise UsageError(Diagnostic("MG0001", message, failing_line(error), hint=hint)) from error
 
 
-def lowered_for_any_mesh(traced: Any) -> Any:
+def lower_for_cpu(traced: Any) -> Any:
     """Lower a trace for the CPU platform.
 
     JAX needs a named platform if the only mesh is an `AbstractMesh`, and CPU programs contain no calls of GPU

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from meshgen.errors import MeshgenError
-from meshgen.frontend.jax import lowered_for_any_mesh
+from meshgen.frontend.jax import lower_for_cpu
 from meshgen.frontend.mlir import read_generated
 from meshgen.frontend.tracer.operands import convert, tensor
 from meshgen.frontend.tracer.recording import current, refuse
@@ -40,7 +40,7 @@ def from_jax(function: Callable[..., Any]) -> Callable[..., Any]:
         types = [jax.ShapeDtypeStruct(x.shape, x.dtype) if isinstance(x, Tensor) else x for x in leaves]
         positional, named = jax.tree_util.tree_unflatten(tree, types)
         try:
-            lowered = lowered_for_any_mesh(jax.jit(function, keep_unused=True).trace(*positional, **named))
+            lowered = lower_for_cpu(jax.jit(function, keep_unused=True).trace(*positional, **named))
         except MeshgenError:
             raise
         except Exception as error:  # The user's function can raise anything.

@@ -11,7 +11,7 @@ from typing import Any
 import jax
 from jax import tree_util
 
-from meshgen.calls.nodes import Slot, leaves_of, node_of, slots_of
+from meshgen.calls.argument_tree import Slot, leaves_of, node_of, slots_of
 from meshgen.calls.signature import Signature
 from meshgen.calls.trees import Path, bracketed, canonical, dotted
 from meshgen.frontend.jax_wrappers import is_nnx_variable
@@ -27,7 +27,7 @@ def jax_signature(module: Module, program: Any) -> Signature | None:
     if tree is None:
         return None
     inputs = module.graph.inputs
-    input_of_leaf = kept_leaves(program, tree.num_leaves, len(inputs))
+    input_of_leaf = input_of_used_leaf(program, tree.num_leaves, len(inputs))
     if input_of_leaf is None:
         return None
     args, kwargs = tree_util.tree_unflatten(tree, range(tree.num_leaves))
@@ -38,7 +38,7 @@ def jax_signature(module: Module, program: Any) -> Signature | None:
     roots = _roots(parameters, names | _traced_names(program, tree.num_leaves))
     kinds = tree_util.tree_leaves(program.in_avals)
     used_names: set[str] = set()
-    plain = without_values(parameters)
+    plain = strip_value_keys(parameters)
 
     def slot(path: Path, leaf: int) -> Slot:
         path = plain(path, leaf)
@@ -63,7 +63,7 @@ def x64_enabled() -> bool:
     return bool(jax.config.read("jax_enable_x64"))
 
 
-def without_values(
+def strip_value_keys(
     parameters: Mapping[Any, Any], key: Callable[[Any], Any] = lambda leaf: leaf
 ) -> Callable[[Path, Any], Path]:
     """Return a function of a leaf's path and the leaf that drops a final key `value` from the path.
@@ -84,7 +84,7 @@ def _traced_names(program: Any, leaves: int) -> dict[int, str]:
     return {leaf: canonical(name) for leaf, name in enumerate(names) if name} if len(names) == leaves else {}
 
 
-def kept_leaves(program: Any, leaves: int, inputs: int) -> dict[int, int] | None:
+def input_of_used_leaf(program: Any, leaves: int, inputs: int) -> dict[int, int] | None:
     """Map the number of each argument leaf that the program uses to the number of the program input for that leaf.
 
     Returns None if the number of used leaves differs from the number of inputs.

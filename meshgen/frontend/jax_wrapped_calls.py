@@ -16,13 +16,13 @@ import jax
 import numpy as np
 from jax import tree_util
 
+from meshgen.calls.argument_tree import Branch, Node, Slot, node_of, rebuilt, slots_of
 from meshgen.calls.arrays import is_key
-from meshgen.calls.classes import Form, makers_in, opened
-from meshgen.calls.nodes import Branch, Node, Slot, node_of, rebuilt, slots_of
 from meshgen.calls.signature import Signature, shortened
+from meshgen.calls.structure_forms import Form, object_builders, opened
 from meshgen.calls.trees import Path, bracketed, dotted
 from meshgen.errors import ArgumentError, Diagnostic
-from meshgen.frontend.jax_signature import kept_leaves, key_kind, leaf_shape, without_values, x64_enabled
+from meshgen.frontend.jax_signature import input_of_used_leaf, key_kind, leaf_shape, strip_value_keys, x64_enabled
 from meshgen.frontend.jax_wrappers import Passed, Wrapper, duplicate, is_nnx_node
 from meshgen.identity_dict import IdentityDict
 from meshgen.ir.graph import Module
@@ -74,7 +74,7 @@ def wrapped_program(module: Module, lowered: Any, wrapper: Wrapper, passed: Pass
 
     Returns None if JAX does not report which leaves the program uses.
     """
-    input_of_leaf = kept_leaves(lowered, len(passed.leaves), len(module.graph.inputs))
+    input_of_leaf = input_of_used_leaf(lowered, len(passed.leaves), len(module.graph.inputs))
     if input_of_leaf is None:
         return None
     parameters, names = _parameters(wrapper, args, kwargs)
@@ -153,7 +153,7 @@ def _nodes(
 ) -> tuple[dict[str, Node], dict[str, int | None]]:
     """Return the structure of each parameter with a slot per array, and a mapping from slot name to leaf number."""
     leaves, leaf_of_slot = _Leaves.of(passed.leaves), dict[str, "int | None"]()
-    plain = without_values(parameters, id)
+    plain = strip_value_keys(parameters, id)
 
     def slot(path: Path, leaf: Any) -> Slot:
         path = plain(path, leaf)
@@ -245,7 +245,7 @@ def _answer(
     try:
         wrapper.passed(args, kwargs)
     except Exception:  # The framework can raise anything for arguments that it does not accept.
-        return rebuilt(result, lambda slot: outputs_of_program[slot.number or 0], makers_in(call_args))
+        return rebuilt(result, lambda slot: outputs_of_program[slot.number or 0], object_builders(call_args))
     return wrapper.call(lambda *_a, **_k: lowered.out_tree.unflatten(values), args, kwargs)
 
 

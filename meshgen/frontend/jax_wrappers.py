@@ -159,7 +159,7 @@ def is_jitted(program: Any) -> bool:
     return callable(program) and hasattr(program, "lower") and hasattr(program, "trace")
 
 
-def is_lowered_elsewhere(program: Any) -> bool:
+def is_lowered_by_framework(program: Any) -> bool:
     """Whether a framework (flax, equinox) lowered the program.
 
     Such a program does not record how callers pass their modules.

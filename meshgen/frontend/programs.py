@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from meshgen.calls.signature import Signature
-from meshgen.errors import Diagnostic, MeshgenError, UsageError, is_interrupt, program_place
+from meshgen.errors import Diagnostic, MeshgenError, UsageError, is_interrupt, location_in_program
 from meshgen.frontend.arguments import Args
 from meshgen.frontend.carried_names import name_carried_values
 from meshgen.frontend.constants import refuse_constants
@@ -50,7 +50,7 @@ def import_program(
 
 def _imported(graph: Any, meshes: tuple[Mesh, ...], args: Args, entry: str) -> tuple[Module, Signature | None]:
     from meshgen.frontend.onnx.files import is_onnx
-    from meshgen.frontend.torch.kinds import is_torch, is_training_step
+    from meshgen.frontend.torch.recognition import is_torch, is_training_step
 
     if is_onnx(graph) and not entry:
         from meshgen.frontend.onnx.model import from_onnx
@@ -62,7 +62,7 @@ def _imported(graph: Any, meshes: tuple[Mesh, ...], args: Args, entry: str) -> t
 
         return read_step(graph, args)
     if is_torch(graph) and not entry:
-        from meshgen.frontend.torch.live import from_torch
+        from meshgen.frontend.torch.export import from_torch
 
         return from_torch(graph, args)
     if isinstance(graph, (str, Path)):
@@ -158,7 +158,7 @@ def _imported_function(reference: str) -> Any:
     except BaseException as error:  # Importing the user's module can raise anything.
         if is_interrupt(error):
             raise
-        location = program_place(error)
+        location = location_in_program(error)
         reason = f"{type(error).__name__}: {error}" if location else error
         hint = "" if location else f"write {suggestion}"
         raise UsageError(

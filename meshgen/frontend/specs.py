@@ -8,10 +8,10 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Any, TypeAlias, cast
 
+from meshgen.calls.argument_tree import Node, Slot, slots_of
 from meshgen.calls.callers import tell
-from meshgen.calls.classes import opened
-from meshgen.calls.nodes import Node, Slot, slots_of
 from meshgen.calls.signature import Signature, shortened, signature_of
+from meshgen.calls.structure_forms import opened
 from meshgen.calls.trees import canonical
 from meshgen.errors import Diagnostic, ShardingError, UsageError
 from meshgen.frontend.shardings import SpecLike, annotated_dims, is_named_sharding
@@ -62,7 +62,7 @@ def mesh_of_specs(*specs: Any) -> tuple[Mesh, ...]:
     return ()
 
 
-def warned_of_mesh(signature: Signature, graph: Any, module: Module, user_meshes: Sequence[Mesh]) -> Signature:
+def warn_of_other_mesh(signature: Signature, graph: Any, module: Module, user_meshes: Sequence[Mesh]) -> Signature:
     """Return the signature, with warning MG0211 if the user's mesh and the JAX program's mesh differ in sizes.
 
     The warning is for meshes with the same axis names, and only if the user gives a single mesh.

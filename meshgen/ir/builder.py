@@ -2,7 +2,7 @@
 attributes.
 
 Subclasses add methods for per-device tiles (`sharding/partitioners/builder.py`), for views of rows, and for the
-attributes that the parser reads (`mlir/arith/payload.py`).
+attributes that the parser reads (`mlir/arith/builder.py`).
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from typing import Any, cast
 import numpy as np
 
 from meshgen.ir.graph import Graph, Node, Value
-from meshgen.ir.spread import stored_bytes
+from meshgen.ir.splats import stored_bytes
 
 
 def canonical_order(graph: Graph) -> list[Node]:

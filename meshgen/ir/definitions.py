@@ -19,12 +19,12 @@ def definition_faults(graph: Graph) -> list[Diagnostic]:
     return faults
 
 
-def undefined_in(module: Module) -> list[Diagnostic]:
+def module_definition_faults(module: Module) -> list[Diagnostic]:
     """Return the SSA dominance faults of a module's graph and kernels. For a module with `parts`, check the parts
     instead.
     """
     if module.parts:
-        return [fault for part in module.parts for fault in undefined_in(part)]
+        return [fault for part in module.parts for fault in module_definition_faults(part)]
     return [fault for graph in (module.graph, *module.kernels.values()) for fault in definition_faults(graph)]
 
 
@@ -33,7 +33,7 @@ def require_defined(module: Module, made_by: str) -> None:
 
     The message contains the name of the pass (`made_by`), the value and its location.
     """
-    faults = undefined_in(module)
+    faults = module_definition_faults(module)
     assert not faults, f"{made_by} made a malformed program: {faults[0]}"
 
 

@@ -19,7 +19,7 @@ from meshgen.errors import Diagnostic, MeshgenError, ModuleError
 from meshgen.ir.axis_parts import is_ref
 from meshgen.ir.graph import DTYPES, TensorType, dtype_name
 from meshgen.ir.limits import MAX_BYTES, MAX_LOCAL_RANK, size_fault
-from meshgen.ir.spread import stored_bytes
+from meshgen.ir.splats import stored_bytes
 from meshgen.machine.profiles import Machine
 from meshgen.machine.reading import machine_from_record, machine_record, profile_fault
 from meshgen.mesh import Axis, Mesh

@@ -135,7 +135,7 @@ class Value:
     is_bound: bool = False
     id: int = field(default_factory=itertools.count().__next__)
 
-    def stands_for(self, other: Value) -> None:
+    def inherit_annotations(self, other: Value) -> None:
         """Take over the satisfied annotations of `other`, which this value replaces with an equal sharding."""
         self.granted += tuple(index for index in other.granted if index not in self.granted)
         self.is_bound |= other.is_bound

@@ -15,7 +15,7 @@ from meshgen.ir.graph import Node
 VARIADIC = ("all_reduce", "all_gather", "reduce_scatter")
 
 
-def calls_of(node: Node) -> list[Node]:
+def single_operand_calls(node: Node) -> list[Node]:
     """Split a group call into one collective per operand; other nodes are returned unchanged."""
     if len(node.operands) < 2 or node.op not in VARIADIC:
         return [node]

@@ -70,7 +70,7 @@ def inductions(node: Node, producers: Mapping[Value, Node]) -> dict[int, tuple[i
     return variables
 
 
-def without_unchanged(loop: Node) -> tuple[Node, dict[Value, Value]]:
+def capture_loop_invariants(loop: Node) -> tuple[Node, dict[Value, Value]]:
     """Rewrite a `while` so that its regions capture loop-invariant values, which the loop then need not carry.
 
     Returns the new loop, and {result of the old loop: invariant value} for each result that the new loop lacks. If the
@@ -84,7 +84,7 @@ def without_unchanged(loop: Node) -> tuple[Node, dict[Value, Value]]:
         return loop, {}
     invariant = [n for n in range(len(body.inputs)) if n not in changed]
     condition, body = (
-        with_outside(region, {region.inputs[n]: loop.operands[n] for n in invariant}) for region in loop.regions
+        capture_arguments(region, {region.inputs[n]: loop.operands[n] for n in invariant}) for region in loop.regions
     )
     body = replace(body, outputs=[body.outputs[n] for n in changed])
     operands, results = ([side[n] for n in changed] for side in (loop.operands, loop.results))
@@ -92,7 +92,7 @@ def without_unchanged(loop: Node) -> tuple[Node, dict[Value, Value]]:
     return slim, {loop.results[n]: loop.operands[n] for n in invariant}
 
 
-def with_outside(region: Graph, captured: Mapping[Value, Value]) -> Graph:
+def capture_arguments(region: Graph, captured: Mapping[Value, Value]) -> Graph:
     """Replace arguments of a region by captured values: `captured` maps region inputs to values from outside the
     region.
     """
@@ -100,7 +100,7 @@ def with_outside(region: Graph, captured: Mapping[Value, Value]) -> Graph:
     return replace(rewritten, inputs=[value for value in region.inputs if value not in captured])
 
 
-def always_ends(graph: Graph, producers: Mapping[Value, Node] | None = None) -> bool:
+def has_bounded_loops(graph: Graph, producers: Mapping[Value, Node] | None = None) -> bool:
     """Whether every `while` terminates, in the graph and all regions: it counts up by a constant to a constant bound.
 
     The start of the counter may be unknown.
@@ -108,7 +108,7 @@ def always_ends(graph: Graph, producers: Mapping[Value, Node] | None = None) -> 
     all_producers = {**(producers or {}), **graph.index.producers}
     return all(
         (not is_loop(node) or _counted(node, all_producers))
-        and all(always_ends(body, all_producers) for body in node.regions)
+        and all(has_bounded_loops(body, all_producers) for body in node.regions)
         for node in graph.nodes
     )
 

@@ -61,7 +61,7 @@ def operand_dims(node: Node, dims: Dims) -> Dims | None:
     return None
 
 
-def values_behind(
+def transitive_operands(
     values: Iterable[Value], producer: Producer, leaves: Callable[[Value], bool] = lambda value: False
 ) -> Iterator[Value]:
     """Yield `values` and all values that they are computed from, including values that regions capture.
@@ -80,4 +80,4 @@ def values_behind(
 
 def depends_on(values: Iterable[Value], targets: Container[Value], producer: Producer) -> bool:
     """Whether one of `values` is in `targets`, or is computed from a value in `targets`."""
-    return any(value in targets for value in values_behind(values, producer, targets.__contains__))
+    return any(value in targets for value in transitive_operands(values, producer, targets.__contains__))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from meshgen.errors import bracketed, place_text
+from meshgen.errors import bracketed, location_text
 from meshgen.ir.graph import Node
 from meshgen.ir.op_names import TEXT_NAMES
 
@@ -13,5 +13,5 @@ def reason_of(node: Node) -> str:
     """
     if node.notes.why:
         return node.notes.why
-    where = bracketed(place_text(node.loc))
+    where = bracketed(location_text(node.loc))
     return f"the program has an explicit {TEXT_NAMES.get(node.op, node.op)} here{where}"

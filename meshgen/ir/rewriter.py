@@ -31,12 +31,12 @@ def rewritten(graph: Graph, rule: Rule) -> Graph:
         builder = Builder(Graph(""), node.loc)
         values = rule(builder, node)
         if values is not None:
-            take_place(builder.graph, values, node.results)
+            redefine_results(builder.graph, values, node.results)
         result.nodes += [node] if values is None else builder.graph.nodes
     return graph if result.nodes == graph.nodes else result
 
 
-def take_place(graph: Graph, values: Sequence[Value], results: Sequence[Value]) -> None:
+def redefine_results(graph: Graph, values: Sequence[Value], results: Sequence[Value]) -> None:
     """Replace `values` by `results` as the results of their producers in `graph`. No node of `graph` may use `values`."""
     producers = graph.index.producers
     for value, result in zip(values, results, strict=True):

@@ -171,7 +171,7 @@ def shared_devices(
     for group in _groups({symbol: meshes[symbol] for symbol in devices if meshes[symbol].axes}, devices, refused):
         mappings = {
             host: {
-                guest: axes_over(meshes[host], meshes[guest], places_in(devices[host], devices[guest]))
+                guest: axes_over(meshes[host], meshes[guest], device_indices_in(devices[host], devices[guest]))
                 for guest in group
             }
             for host in group
@@ -224,7 +224,7 @@ def refined(host: Mesh, symbol: str, parts: Iterable[str]) -> Mesh | None:
     return Mesh(tuple(axes), symbol, host.machine)
 
 
-def places_in(host: Sequence[int], guest: Sequence[int]) -> Sequence[int]:
+def device_indices_in(host: Sequence[int], guest: Sequence[int]) -> Sequence[int]:
     """Return the index in `host` of each device id of `guest`, or () if the orders are the same."""
     if tuple(host) == tuple(guest):
         return ()

@@ -11,7 +11,7 @@ from functools import cache
 from meshgen.kernels.architectures import MMA, tensor_cores
 
 # least columns of an epilogue subtile: with fewer, a store of 2-byte elements writes less than 64 bytes per row
-LEAST_PART = 32
+MIN_SUBTILE_COLUMNS = 32
 # Requirements on GEMM operands that tensor descriptors copy as TMA tiles.
 # Least number of contracted elements; chosen: with fewer, creating the descriptors takes a large part of the kernel's
 # time.
@@ -109,7 +109,7 @@ def candidates(dtype: str, arch: str) -> tuple[Tile, ...]:
     return tuple(replace(tile, k=tile.k // 2) for tile in tiles) if dtype == "tf32" else tiles
 
 
-def part_columns(tile: Tile) -> set[int]:
+def subtile_column_counts(tile: Tile) -> set[int]:
     """Return the numbers of columns that subtiles of the epilogue can have."""
     return {form.n // form.parts for form in with_parts(tile)}
 
@@ -120,7 +120,7 @@ def reducible_columns(dtype: str) -> frozenset[int]:
     such subtiles.
     """
     columns_by_arch = [
-        {n for tile in candidates(dtype, arch) for n in part_columns(tile)} for arch in ("sm_80", "sm_90")
+        {n for tile in candidates(dtype, arch) for n in subtile_column_counts(tile)} for arch in ("sm_80", "sm_90")
     ]
     return frozenset(columns_by_arch[0] & columns_by_arch[1])
 
@@ -172,4 +172,4 @@ def with_parts(tile: Tile) -> list[Tile]:
     Measured for bf16 8192 x 4096 x 4096 with bias, GELU and residual, 128 x 256 on sm_90 (ptxas of Triton 3.6):
     255 registers and 344 bytes of spills with one subtile, 184 registers and no spills with two.
     """
-    return [replace(tile, parts=parts) for parts in (1, 2, 4) if parts == 1 or tile.n // parts >= LEAST_PART]
+    return [replace(tile, parts=parts) for parts in (1, 2, 4) if parts == 1 or tile.n // parts >= MIN_SUBTILE_COLUMNS]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 
 from meshgen.errors import Diagnostic, MissingError
-from meshgen.kernels.ptx import PtxKernel, threads_kernel
+from meshgen.kernels.copy_ptx import PtxKernel, threads_kernel
 
 _FLOATS = {"f16": 2, "bf16": 2, "f32": 4, "f64": 8}  # bytes of an element
 # For each complex dtype, the dtype of the real and imaginary parts, and the prefix of their registers.

@@ -14,7 +14,7 @@ _MAX_FOLDED_ELEMENTS = (
 )  # largest constant that is folded, in elements. Chosen to bound the time that an import takes
 
 
-def known_array(importer: Importer, ssa: SSAValue) -> Array | None:
+def folded_array(importer: Importer, ssa: SSAValue) -> Array | None:
     """Constant-fold the SSA value `ssa`, which must be visible where `importer` converts operations.
 
     Returns its elements, or None if it is not constant or has more than `_MAX_FOLDED_ELEMENTS` elements.
@@ -23,7 +23,7 @@ def known_array(importer: Importer, ssa: SSAValue) -> Array | None:
     producers = {result: node for node in importer.graph.nodes for result in node.results}
     elements = constant_of(value, producers.get, most_elements=_MAX_FOLDED_ELEMENTS)
     if elements is None and importer.outer is not None and ssa in importer.captures:
-        return known_array(importer.outer, ssa)
+        return folded_array(importer.outer, ssa)
     return elements
 
 

@@ -16,9 +16,9 @@ from xdsl.traits import IsTerminator
 
 from meshgen.ir.graph import Graph, Node, OpenSizeError, TensorType, Value
 from meshgen.ir.regions import rewired
+from meshgen.mlir.conversion_replay import Recipe
 from meshgen.mlir.dialect import Dialect
-from meshgen.mlir.reading import Reading
-from meshgen.mlir.recipes import Recipe
+from meshgen.mlir.reader_state import Reading
 from meshgen.ops.types.site import types_agree
 
 OF_VALUES = (builtin.TensorType, builtin.IntegerType, builtin.IndexType, builtin.AnyFloat, builtin.ComplexType)
@@ -231,7 +231,7 @@ class Importer:
         value = self._values[result] = recipe.follow(self.values(operation.operands), loc, self.graph)
         value.name = value.name or self.reading.source.name(result)
 
-    def bind_unknown(self, operation: Operation) -> None:
+    def bind_placeholders(self, operation: Operation) -> None:
         """Bind the results of an invalid operation to placeholder values."""
         self.bind_results(operation, [Value(self.type(result)) for result in operation.results])
 
@@ -243,7 +243,7 @@ class Importer:
             if result not in self._values and isinstance(result.type, OF_VALUES):
                 self._values[result] = Value(self.type(result))
 
-    def put_behind(self, ssa: SSAValue, op: str, attrs: Mapping[str, Any], source: Operation) -> None:
+    def insert_after_producer(self, ssa: SSAValue, op: str, attrs: Mapping[str, Any], source: Operation) -> None:
         """Insert a node `op`, which returns its operand, directly after the producer of `ssa`. Later users read its
         result.
         """

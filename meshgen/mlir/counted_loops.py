@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from xdsl.ir import Operation
 
 from meshgen.ir.graph import Graph, Value
-from meshgen.mlir.arith.payload import Builder
+from meshgen.mlir.arith.builder import Builder
 from meshgen.mlir.conversion import Importer
 
 

@@ -28,7 +28,7 @@ from meshgen.spec import Sharding
 if TYPE_CHECKING:
     from meshgen.mlir.conversion import Importer
     from meshgen.mlir.printer import TextPrinter
-    from meshgen.mlir.reading import Reading, Slot
+    from meshgen.mlir.reader_state import Reading, Slot
 
 ImportOp: TypeAlias = "Callable[[Importer, Operation], None]"
 WriteNode: TypeAlias = "Callable[[TextPrinter, Node], str]"

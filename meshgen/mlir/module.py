@@ -30,7 +30,7 @@ from meshgen.mlir.func.entry import KERNEL, entry_of, reached_from, refuse_witho
 from meshgen.mlir.func.module_attributes import field_faults
 from meshgen.mlir.literals import dictionary, one_or_list, quoted, symbol
 from meshgen.mlir.printer import TextPrinter
-from meshgen.mlir.reading import Reading, Slot, Source
+from meshgen.mlir.reader_state import Reading, Slot, Source
 from meshgen.mlir.shard.transfers import transfer_faults
 from meshgen.mlir.verifying import raise_faults, refuse_unknown, verify_operations
 from meshgen.ops.types.inference import graph_faults

@@ -1,8 +1,8 @@
 """Parser of MLIR text: xDSL's parser, extended by source positions, value names and locations, with faster hot paths.
 
 xDSL drops the positions of operations and the names of values, which diagnostics need. Lines that repeat an earlier
-line
-are not tokenized (`alike.py`), each spelling of a tensor type is parsed once, and `dense.py` reads dense constants.
+line are not tokenized (`repeated_lines.py`), each spelling of a tensor type is parsed once, and `dense.py` reads dense
+constants.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from xdsl.utils.lexer import Input, Span
 from xdsl.utils.mlir_lexer import MLIRTokenKind
 
 from meshgen.errors import Location
-from meshgen.mlir.alike import Line, Lines, append
 from meshgen.mlir.dense import read_dense
 from meshgen.mlir.lexer import TextLexer
 from meshgen.mlir.locations import Locations
 from meshgen.mlir.old_names import OLD_KEYWORDS, OLD_PROPERTIES, base_name, name_at
+from meshgen.mlir.repeated_lines import Line, Lines, append
 
 _TENSOR = re.compile(r'tensor<[^<>"]*(?:<(?:[^<>"]|"[^"]*")*>[^<>"]*)*>')
 _DENSE = re.compile(r"<([^<>]*)>")

@@ -47,8 +47,8 @@ class TextPrinter:
         self._suffixes: dict[str, int] = {}
         self._preferred: dict[Value, str] = {}
         members = {node.result: node.operands[0] for node in all_nodes(graph) if node.op == "sharding_group"}
-        # `sharding_group` has no result in the text, so its operand is printed under the name of the result, of the
-        # last one if there are several.
+        # `sharding_group` has no result in the text. Its operand is printed under the name of the result; if an operand
+        # is in several groups, under the name of the last result.
         for result, value in members.items():
             while value in members:
                 value = members[value]

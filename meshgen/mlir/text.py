@@ -13,16 +13,16 @@ from xdsl.ir import Operation
 from xdsl.utils.exceptions import ParseError, VerifyException
 
 from meshgen.errors import Diagnostic, Location, ProgramError
-from meshgen.gc_pace import rarely_collecting
+from meshgen.gc_pace import infrequent_gc
 from meshgen.ir.graph import Module
-from meshgen.ir.parts import read_parts
+from meshgen.ir.multi_mesh import assemble_parts
 from meshgen.mesh import Mesh
 from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.families import core_dialects, dialects
 from meshgen.mlir.module import check_module, import_module, import_parts, print_module
 from meshgen.mlir.old_names import base_name
 from meshgen.mlir.parser import TextParser
-from meshgen.mlir.reading import Source
+from meshgen.mlir.reader_state import Source
 from meshgen.mlir.shard.complete import complete
 from meshgen.mlir.stablehlo.custom_calls.targets import call_fault
 from meshgen.runtime.module_file.resources import Resources
@@ -44,7 +44,7 @@ _OPERATION_HINT = (
 _HINTS = {"cf": "use scf.if, scf.for or scf.while: mlir-opt --lift-cf-to-scf converts branches between blocks to them"}
 
 
-@rarely_collecting()
+@infrequent_gc()
 def parse_text(
     text: str, file: str = "-", meshes: Sequence[Mesh] = (), entry: str = "", is_written: bool = True,
     called: Callable[[str], str] | None = None, is_global: bool = False,
@@ -85,7 +85,7 @@ def parse_text(
             _rename_inputs(module, top, parser, called)
         return module
     module = import_parts(top, inner, source, tables)
-    return read_parts(module, [_complete(operation, source, tables, meshes, is_part=True) for operation in inner])
+    return assemble_parts(module, [_complete(operation, source, tables, meshes, is_part=True) for operation in inner])
 
 
 def _operations(top: builtin.ModuleOp, source: Source) -> Sequence[Operation]:

@@ -13,7 +13,7 @@ from xdsl.traits import IsolatedFromAbove
 from xdsl.utils.exceptions import VerifyException
 
 from meshgen.errors import ProgramError, grouped
-from meshgen.mlir.reading import Reading
+from meshgen.mlir.reader_state import Reading
 
 _STRUCTURE = ("builtin.module", "func.func", "func.return", "stablehlo.return", "sdy.return")
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from meshgen.ops import (
     attention,
+    composite_records,
     contraction,
     control,
     elementwise,
-    factored,
     linalg,
     movement,
     registry,
@@ -23,7 +23,7 @@ FAMILIES = (
     movement.OPS,
     contraction.OPS,
     attention.OPS,
-    factored.OPS,
+    composite_records.OPS,
     control.OPS,
     linalg.OPS,
     sharding.OPS,

@@ -8,7 +8,7 @@ from meshgen.ir.attributes.attention import Attention, AttentionGradient
 from meshgen.ir.graph import Node
 from meshgen.ops.decompositions import attention as decompositions
 from meshgen.ops.factors import FORWARD, KEY_GRADIENT, QUERY_GRADIENT, Factors, fixed
-from meshgen.ops.op import ANY_ERROR, ATTENTION, NO_MEANING, AtLeast, Op, Trait, TypeOf
+from meshgen.ops.op import ATTENTION, NO_ERROR_RULE, NOT_EVALUABLE, AtLeast, Op, Trait, TypeOf
 from meshgen.ops.parts import attention as parts
 from meshgen.ops.rules import attention as rules
 from meshgen.ops.types import attention as types
@@ -31,13 +31,13 @@ def _attention_flops(node: Node, type_of: TypeOf) -> float:
 
 
 OPS = (
-    Op(name=FORWARD, operands=AtLeast(fixed(FORWARD)), results=2, types=types.attention, evaluate=NO_MEANING,
-       error=ANY_ERROR, rule=rules.attention, kernel=ATTENTION, flops=_attention_flops, attributes=Attention,
+    Op(name=FORWARD, operands=AtLeast(fixed(FORWARD)), results=2, types=types.attention, evaluate=NOT_EVALUABLE,
+       error=NO_ERROR_RULE, rule=rules.attention, kernel=ATTENTION, flops=_attention_flops, attributes=Attention,
        has_regions=True, traits=frozenset((Trait.CONTRACTS,)), decompose=decompositions.attention, parts=parts.attention),
-    Op(name=QUERY_GRADIENT, operands=AtLeast(fixed(QUERY_GRADIENT)), types=types.attention, evaluate=NO_MEANING,
-       error=ANY_ERROR, rule=rules.attention, kernel=ATTENTION, flops=_attention_flops, attributes=AttentionGradient,
+    Op(name=QUERY_GRADIENT, operands=AtLeast(fixed(QUERY_GRADIENT)), types=types.attention, evaluate=NOT_EVALUABLE,
+       error=NO_ERROR_RULE, rule=rules.attention, kernel=ATTENTION, flops=_attention_flops, attributes=AttentionGradient,
        has_regions=True, traits=frozenset((Trait.CONTRACTS,)), decompose=decompositions.gradient_of_queries),
-    Op(name=KEY_GRADIENT, operands=AtLeast(fixed(KEY_GRADIENT)), results=2, types=types.attention, evaluate=NO_MEANING,
-       error=ANY_ERROR, rule=rules.attention, kernel=ATTENTION, flops=_attention_flops, attributes=AttentionGradient,
+    Op(name=KEY_GRADIENT, operands=AtLeast(fixed(KEY_GRADIENT)), results=2, types=types.attention, evaluate=NOT_EVALUABLE,
+       error=NO_ERROR_RULE, rule=rules.attention, kernel=ATTENTION, flops=_attention_flops, attributes=AttentionGradient,
        has_regions=True, traits=frozenset((Trait.CONTRACTS,)), decompose=decompositions.gradient_of_keys),
 )  # fmt: skip

@@ -13,13 +13,13 @@ MADE = with_kernel("source")  # computed from the index alone, without operands
 LOOKUPS = with_kernel("lookup")
 LOOPS = with_kernel("dot", "ragged", "reduction", "attention")
 DOTS = with_kernel("dot")
-MATRIX_PRODUCTS = with_kernel("dot", "ragged")
+GEMMS = with_kernel("dot", "ragged")
 ATTENTIONS = with_kernel("attention")
 # ops with their own kernel, whose epilogue other ops are fused into
 PRODUCTS = with_kernel("dot", "ragged", "convolution", "attention")
 TYPED = with_trait(Trait.TYPED)
 REDUCTIONS = with_kernel("reduction")
-UNSTORED = LAYOUT | MADE
+NEVER_STORED = LAYOUT | MADE
 NESTS = with_kernel("nest")  # ops with their own kernel, without fusion
 GENERATED = POINTWISE | LAYOUT | MADE | LOOKUPS | LOOPS | PRODUCTS
 
@@ -40,9 +40,11 @@ OF_RANKS = with_trait(Trait.OF_RANK)
 RESHARDS = with_trait(Trait.RESHARD)
 RETILING = RESHARDS & with_attributes("source", "target")
 REDUCING = with_trait(Trait.REDUCES)
-REDUCED_ALIKE = REDUCING - with_attributes("root")  # every device of a group gets the result, or a tile of the result
+REDUCED_EVERYWHERE = REDUCING - with_attributes(
+    "root"
+)  # every device of a group gets the result, or a tile of the result
 MOVES = RESHARDS | {"all_gather", "all_to_all"}  # ops that only move tiles between devices
-SHARDING_OPS = REDUCED_ALIKE | MOVES | LOCAL_OPS
+SHARDING_OPS = REDUCED_EVERYWHERE | MOVES | LOCAL_OPS
 AWAITED = with_trait(Trait.AWAITED)
 OVERWRITING = with_trait(Trait.OVERWRITES)
 # Ops by which the body of a manual computation can distinguish devices.

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from meshgen.errors import Diagnostic, Location, ShardingError
-from meshgen.ir.attributes.sharding import axes_of, places_of, reduction_of
+from meshgen.ir.attributes.sharding import axes_of, devices_by_role, reduction_of
 from meshgen.ir.axis_parts import AxisParts, merged
 from meshgen.ir.graph import FETCH_NUMBERS, Node, TensorType
 from meshgen.ir.op_names import TEXT_NAMES
@@ -68,7 +68,7 @@ def _dim_faults(node: Node) -> Iterator[Fault]:
             yield "MG0104", f"dim {dim} ({name}) is outside a tensor of rank {rank}"
 
 
-def place_faults(name: str, coordinates: Sequence[int | None], axes: Sequence[str], mesh: Mesh) -> Iterator[Fault]:
+def coordinate_faults(name: str, coordinates: Sequence[int | None], axes: Sequence[str], mesh: Mesh) -> Iterator[Fault]:
     """Yield a fault for each coordinate of a device in its group that is outside its axis.
 
     A coordinate that is only known at run time is None, and is not checked.
@@ -130,9 +130,9 @@ def farthest_start(rows: int, limit: int, divisor: int) -> int:
 
 def _root_faults(node: Node, mesh: Mesh) -> Iterator[Fault]:
     axes = axes_of(node.attrs)
-    for name, coordinates in places_of(node.attrs).items():
+    for name, coordinates in devices_by_role(node.attrs).items():
         if isinstance(coordinates, tuple):
-            yield from place_faults(name, coordinates, axes, mesh)
+            yield from coordinate_faults(name, coordinates, axes, mesh)
     shift = node.attrs.get("shift_axis")
     if shift is not None and shift not in axes:
         yield "MG0104", f"shift axis '{shift}' is not among the axes {list(axes)}"

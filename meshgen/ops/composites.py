@@ -59,7 +59,7 @@ def expanded(graph: Graph, is_chosen: Callable[[Node], bool] = is_composite) -> 
                     result_value.id,
                     result_value.sharding,
                 )
-                replacement.stands_for(result_value)
+                replacement.inherit_annotations(result_value)
     result.outputs = [replacements.get(value, value) for value in graph.outputs]
     return result
 

@@ -10,16 +10,16 @@ import numpy as np
 from meshgen.ir.graph import Node, TensorType, Value
 from meshgen.ir.matchers import Producer
 from meshgen.ir.predicates import is_constant
-from meshgen.ir.spread import uniform_element
+from meshgen.ir.splats import uniform_element
 from meshgen.ir.walks import operands_first
 from meshgen.ops.classes import ARRANGING, ELEMENTWISE, LAYOUT, LEAVING, MADE, POINTWISE
 from meshgen.ops.evaluate.common import Array
 from meshgen.ops.evaluate.evaluator import evaluate_node
-from meshgen.ops.registry import with_meaning
+from meshgen.ops.registry import evaluable_ops
 
 # Ops that depend on the rank, such as `all_slice`, cannot be evaluated on one device.
-FOLDABLE = (ELEMENTWISE | POINTWISE | ARRANGING | LAYOUT | MADE) & with_meaning()
-_REPEATING = (LAYOUT - LEAVING) & with_meaning()  # each result element equals some operand element
+FOLDABLE = (ELEMENTWISE | POINTWISE | ARRANGING | LAYOUT | MADE) & evaluable_ops()
+_REPEATING = (LAYOUT - LEAVING) & evaluable_ops()  # each result element equals some operand element
 _FUNCTIONS = POINTWISE & ELEMENTWISE
 # Maximum number of elements of a folded constant. Chosen: covers short index vectors, and keeps the walk cheap.
 _FEW = 16

@@ -27,7 +27,7 @@ from meshgen.ops.parts import contraction as parts
 from meshgen.ops.parts import folds as fold_parts
 from meshgen.ops.rules import contraction as rules
 from meshgen.ops.rules import updates, windowed
-from meshgen.ops.tolerance import folds as fold_errors
+from meshgen.ops.tolerance import region_reductions as fold_errors
 from meshgen.ops.tolerance import sums as errors
 from meshgen.ops.types import contraction as types
 

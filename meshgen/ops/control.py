@@ -10,11 +10,11 @@ from meshgen.ir.graph import Node
 from meshgen.ops.evaluate import control as means
 from meshgen.ops.evaluate import window as folds
 from meshgen.ops.op import (
-    ANY_ERROR,
     NEST,
+    NO_ERROR_RULE,
     NO_KERNEL,
-    NO_MEANING,
     NO_RULE,
+    NOT_EVALUABLE,
     AtLeast,
     Op,
     Trait,
@@ -24,8 +24,8 @@ from meshgen.ops.op import (
 )
 from meshgen.ops.parts import ranking
 from meshgen.ops.rules import updates as rules
-from meshgen.ops.tolerance import folds as fold_errors
 from meshgen.ops.tolerance import movement as errors
+from meshgen.ops.tolerance import region_reductions as fold_errors
 from meshgen.ops.types import control as types
 
 
@@ -52,15 +52,15 @@ def _loop_flops(node: Node, type_of: TypeOf) -> float:
 
 
 CONTROL = (
-    Op(name="while", operands=AtLeast(0), types=types.while_loop, evaluate=means.while_loop, error=ANY_ERROR, rule=NO_RULE,
+    Op(name="while", operands=AtLeast(0), types=types.while_loop, evaluate=means.while_loop, error=NO_ERROR_RULE, rule=NO_RULE,
        kernel=NO_KERNEL, flops=no_flops, attributes=Loop, has_regions=True),
-    Op(name="scan", operands=AtLeast(0), types=types.scan, evaluate=means.scan, error=ANY_ERROR, rule=NO_RULE,
+    Op(name="scan", operands=AtLeast(0), types=types.scan, evaluate=means.scan, error=NO_ERROR_RULE, rule=NO_RULE,
        kernel=NO_KERNEL, flops=no_flops, attributes=Scan, has_regions=True),
-    Op(name="if", operands=AtLeast(1), types=types.conditional, evaluate=means.conditional, error=ANY_ERROR, rule=NO_RULE,
+    Op(name="if", operands=AtLeast(1), types=types.conditional, evaluate=means.conditional, error=NO_ERROR_RULE, rule=NO_RULE,
        kernel=NO_KERNEL, flops=no_flops, has_regions=True),
-    Op(name="case", operands=AtLeast(1), types=types.switch, evaluate=means.switch, error=ANY_ERROR, rule=NO_RULE,
+    Op(name="case", operands=AtLeast(1), types=types.switch, evaluate=means.switch, error=NO_ERROR_RULE, rule=NO_RULE,
        kernel=NO_KERNEL, flops=no_flops, has_regions=True),
-    Op(name="manual", operands=AtLeast(0), types=types.manual, evaluate=NO_MEANING, error=ANY_ERROR, rule=NO_RULE,
+    Op(name="manual", operands=AtLeast(0), types=types.manual, evaluate=NOT_EVALUABLE, error=NO_ERROR_RULE, rule=NO_RULE,
        kernel=NO_KERNEL, flops=no_flops, results=None, has_regions=True,
        attributes=Manual),
 )  # fmt: skip
@@ -69,7 +69,7 @@ OPS = (
     *CONTROL,
     Op(name="optimization_barrier", operands=AtLeast(1), types=types.optimization_barrier, evaluate=means.optimization_barrier,
        error=errors.identities, rule=NO_RULE, kernel=NO_KERNEL, flops=no_flops, results=None, traits=frozenset((Trait.VIEW,))),
-    Op(name="recurrence", operands=AtLeast(1), types=types.scan, evaluate=means.scan, error=ANY_ERROR, rule=NO_RULE, kernel=NEST,
+    Op(name="recurrence", operands=AtLeast(1), types=types.scan, evaluate=means.scan, error=NO_ERROR_RULE, rule=NO_RULE, kernel=NEST,
        flops=_loop_flops, attributes=Scan, has_regions=True),
     Op(name="sort", operands=AtLeast(1), types=types.sort_rows, evaluate=means.sort_rows, error=errors.in_order, rule=rules.sort,
        kernel=NEST, flops=_comparisons, attributes=Sort, has_regions=True),
@@ -78,6 +78,6 @@ OPS = (
     Op(name="scatter", operands=AtLeast(3), types=types.scatter, evaluate=folds.scatter, error=fold_errors.scatter,
        rule=rules.scatter, kernel=NEST, flops=_updates, has_regions=True,
        attributes=Scatter),
-    Op(name="rng_bit_generator", operands=1, types=types.rng_bit_generator, evaluate=means.rng_bit_generator, error=ANY_ERROR,
+    Op(name="rng_bit_generator", operands=1, types=types.rng_bit_generator, evaluate=means.rng_bit_generator, error=NO_ERROR_RULE,
        rule=rules.rng_bit_generator, kernel=NO_KERNEL, flops=per_result, results=2, attributes=RandomBits),
 )  # fmt: skip

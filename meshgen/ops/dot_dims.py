@@ -63,7 +63,7 @@ def _dims_of(batch: tuple[Dims, Dims], contract: tuple[Dims, Dims], ranks: tuple
     return DotDims(batch, contract, (left, right))
 
 
-def product_extents(node: Node, type_of: TypeOf = lambda value: value.type) -> tuple[int, int, int, int]:
+def gemm_extents(node: Node, type_of: TypeOf = lambda value: value.type) -> tuple[int, int, int, int]:
     """Return (batch, m, n, k) of a dot or convolution as a batched GEMM.
 
     Feature groups are batches, and groups of rows count as equally large.

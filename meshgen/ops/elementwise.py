@@ -26,8 +26,8 @@ from meshgen.ops.tolerance.functions import (
     tangent,
     within,
 )
-from meshgen.ops.tolerance.values import Rule as ErrorRule
-from meshgen.ops.tolerance.values import Tracked
+from meshgen.ops.tolerance.tracked import Rule as ErrorRule
+from meshgen.ops.tolerance.tracked import Tracked
 from meshgen.ops.triton import expressions as triton
 from meshgen.ops.triton.expressions import helper, in_f64, plain
 from meshgen.ops.triton.registers import Code, Expression, Made, register_type
@@ -37,7 +37,7 @@ from meshgen.ops.types.site import Inference
 Function = Callable[..., Any]
 Error = Callable[[Tracked], Array]
 _TRAITS = frozenset((Trait.ELEMENTWISE, Trait.BROADCASTS))
-EXPENSIVE, JUMPS, POLES, TYPED = Trait.EXPENSIVE, Trait.JUMPS, Trait.POLES, Trait.TYPED
+EXPENSIVE, DISCONTINUOUS, POLES, TYPED = Trait.EXPENSIVE, Trait.DISCONTINUOUS, Trait.POLES, Trait.TYPED
 ANY, BY_COUNT = (Domain.ANY,), (Domain.ANY, Domain.COUNT)
 POSITIVE, FROM_ONE, FROM_TWO, WITHIN_ONE = Domain.POSITIVE, Domain.FROM_ONE, Domain.FROM_TWO, Domain.WITHIN_ONE
 
@@ -63,7 +63,7 @@ def _function(name: str, function: Function, error: Error, kernel: Expression | 
 
 def _step_function(name: str, function: Function, error: Function, kernel: Expression, of: str = "float") -> Op:
     """Return the record of a unary function with exact results."""
-    return _op(name, 1, types.unary(of), means.of_numbers(function), errors.step(monotone(error)), rules.WHOLE, kernel, JUMPS,
+    return _op(name, 1, types.unary(of), means.of_numbers(function), errors.step(monotone(error)), rules.WHOLE, kernel, DISCONTINUOUS,
                domains=ANY)  # fmt: skip
 
 
@@ -189,7 +189,7 @@ ARITHMETIC = (
     _binary("subtract", "number", np.subtract, errors.add, rules.TOGETHER, plain("{0} - {1}")),
     _binary("multiply", "any", np.multiply, errors.multiply, rules.PRODUCT, plain("{0} * {1}", of_bits="{0} & {1}")),
     _binary("divide", "number", means.divide, errors.divide, rules.divide, triton.divide, POLES, domains=BY_COUNT),
-    _binary("remainder", "real", means.remainder, errors.remainder, rules.WHOLE, triton.remainder, JUMPS, TYPED, domains=BY_COUNT),
+    _binary("remainder", "real", means.remainder, errors.remainder, rules.WHOLE, triton.remainder, DISCONTINUOUS, TYPED, domains=BY_COUNT),
     _binary("power", "number", means.power, errors.power, rules.WHOLE, triton.power, EXPENSIVE, TYPED,
             domains=(POSITIVE, Domain.COUNT)),
     _binary("maximum", "ordered", np.maximum, errors.extreme, rules.of_kind("max"), triton.extremum("maximum", "|"), TYPED),
@@ -199,9 +199,9 @@ ARITHMETIC = (
     _binary("xor", "logical", np.bitwise_xor, errors.logical(None), rules.of_kind("xor"), plain("{0} ^ {1}")),
     _binary("atan2", "inexact", complex_functions.arc_tangent, errors.atan2, rules.WHOLE,
             helper("arc_tangent", of_f64="arc_tangent_f64"), EXPENSIVE, domains=BY_COUNT),
-    _binary("polygamma", "float", special.polygamma, errors.of_order(special.polygamma), rules.WHOLE, in_f64("polygamma"), EXPENSIVE, TYPED, domains=(Domain.COUNT, FROM_ONE)),
-    _binary("zeta", "float", special.zeta, errors.of_order(special.zeta), rules.WHOLE, in_f64("zeta"), EXPENSIVE, TYPED, domains=(FROM_TWO, FROM_ONE)),
-    _op("next_after", 2, types.binary("float"), means.of_node(means.next_after), errors.next_after, rules.WHOLE, triton.next_after, JUMPS, TYPED,
+    _binary("polygamma", "float", special.polygamma, errors.polygamma_or_zeta(special.polygamma), rules.WHOLE, in_f64("polygamma"), EXPENSIVE, TYPED, domains=(Domain.COUNT, FROM_ONE)),
+    _binary("zeta", "float", special.zeta, errors.polygamma_or_zeta(special.zeta), rules.WHOLE, in_f64("zeta"), EXPENSIVE, TYPED, domains=(FROM_TWO, FROM_ONE)),
+    _op("next_after", 2, types.binary("float"), means.of_node(means.next_after), errors.next_after, rules.WHOLE, triton.next_after, DISCONTINUOUS, TYPED,
         domains=(Domain.ANY, Domain.ANY)),
 )  # fmt: skip
 
@@ -234,9 +234,9 @@ BITS = (
 )
 
 CHOICES = (
-    _op("compare", 2, types.compare, means.of_node(means.compare), errors.compare, rules.WHOLE, triton.compare, JUMPS, TYPED,
+    _op("compare", 2, types.compare, means.of_node(means.compare), errors.compare, rules.WHOLE, triton.compare, DISCONTINUOUS, TYPED,
         attributes=Compare),
-    _op("is_finite", 1, types.is_finite, means.of_numbers(np.isfinite), None, rules.WHOLE, plain('tl.abs({0}) < float("inf")'), JUMPS,
+    _op("is_finite", 1, types.is_finite, means.of_numbers(np.isfinite), None, rules.WHOLE, plain('tl.abs({0}) < float("inf")'), DISCONTINUOUS,
         domains=ANY),
     _op("select", 3, types.select, means.of_node(means.choose), errors.select, rules.select, plain("tl.where({0}, {1}, {2})"),
         TYPED, flops=no_flops),
@@ -247,7 +247,7 @@ CONVERSIONS = (
     _op("convert", 1, types.convert, means.of_node(means.converted), errors.convert, rules.convert, triton.converted, TYPED,
         flops=no_flops),
     _op("reduce_precision", 1, types.reduce_precision, means.of_node(means.reduce_precision), errors.reduce_precision, rules.WHOLE,
-        triton.reduce_precision, JUMPS, TYPED, attributes=ReducePrecision),
+        triton.reduce_precision, DISCONTINUOUS, TYPED, attributes=ReducePrecision),
     Op(name="bitcast_convert", operands=1, types=types.bitcast_convert, evaluate=means.of_node(means.bitcast_convert), error=None,
        rule=rules.bitcast_convert, kernel=Kernel("expression", triton.bitcast), flops=no_flops, traits=frozenset((TYPED,))),
 )  # fmt: skip

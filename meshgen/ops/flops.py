@@ -49,7 +49,7 @@ def ranking_operations(node: Node) -> float:
         updates = node.operands[-1].type
         width = max(1, updates.size // count)
         rows = node.operands[0].type.size // width
-        is_reduced = reduced_kind(node) and rows_reduce_sooner(rows, width, count, updates.nbytes)
+        is_reduced = reduced_kind(node) and is_row_scan_faster(rows, width, count, updates.nbytes)
         return float(_row_reductions(rows, width, count) if is_reduced else _ranking(count))
     return 0.0
 
@@ -63,7 +63,7 @@ def reduced_kind(node: Node) -> str:
     return (fold_kind(node.regions[0]) or "") if is_plain else ""
 
 
-def rows_reduce_sooner(rows: int, width: int, count: int, nbytes: int) -> bool:
+def is_row_scan_faster(rows: int, width: int, count: int, nbytes: int) -> bool:
     """Whether a scatter is faster if each of its `rows` rows scans all updates, instead of ranking the updates.
 
     There are `count` updates of `width` elements each, `nbytes` in total. The scan reads all of them once per row.
@@ -120,7 +120,7 @@ def loop_runs(node: Node, count: int) -> list[tuple[Graph, int]]:
     return [*((condition, count + 1) for condition in conditions), (body, count)]
 
 
-def named_trips(node: Node, graph: Graph) -> int:
+def symbolic_trip_count(node: Node, graph: Graph) -> int:
     """Return the trip count of a loop. An unknown trip count is a symbolic size with value 1, for example `trips_12`.
 
     The number in the name is the source line of the loop.

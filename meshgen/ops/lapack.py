@@ -116,7 +116,7 @@ def options_of(text: str) -> dict[str, str]:
     return dict(pair.split("=", 1) for pair in text.split())
 
 
-def factorise(routine: Routine, args: Sequence[Array], types: Sequence[TensorType], options: Options) -> list[Array]:
+def factorize(routine: Routine, args: Sequence[Array], types: Sequence[TensorType], options: Options) -> list[Array]:
     """Run the routine on each matrix of the batch, and return the results. Raises ImportError if SciPy is missing."""
     from scipy.linalg import lapack  # Imported on demand, because the import is slow and few programs need it.
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from meshgen.errors import Diagnostic
+from meshgen.ir.flatten_manual import meshes_of
 from meshgen.ir.graph import Graph, Node, TensorType, Value
-from meshgen.ir.manual import meshes_of
 from meshgen.ir.regions import all_nodes
 from meshgen.mesh import Mesh, split_ref
 from meshgen.ops.types.control import used_axes

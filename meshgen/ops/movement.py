@@ -20,9 +20,9 @@ from meshgen.ops.evaluate import elementwise as elements
 from meshgen.ops.evaluate import structure as means
 from meshgen.ops.evaluate.common import Handler
 from meshgen.ops.op import (
-    ANY_ERROR,
     LAYOUT,
     LOOKUP,
+    NO_ERROR_RULE,
     NO_KERNEL,
     NO_RULE,
     SOURCE,
@@ -33,7 +33,7 @@ from meshgen.ops.op import (
     Trait,
     no_flops,
 )
-from meshgen.ops.rules import lookup, updates
+from meshgen.ops.rules import gather, updates
 from meshgen.ops.rules import movement as rules
 from meshgen.ops.tolerance import movement as errors
 from meshgen.ops.types import structure as types
@@ -41,7 +41,7 @@ from meshgen.ops.types.site import Inference
 
 
 def _source(name: str, infer: Inference, evaluate: Handler, *traits: Trait, **fields: Any) -> Op:
-    return Op(name=name, operands=0, types=infer, evaluate=evaluate, error=ANY_ERROR, rule=rules.source, kernel=SOURCE,
+    return Op(name=name, operands=0, types=infer, evaluate=evaluate, error=NO_ERROR_RULE, rule=rules.source, kernel=SOURCE,
               flops=no_flops, traits=frozenset(traits), **fields)  # fmt: skip
 
 
@@ -73,7 +73,7 @@ MOVES = (
           Trait.TAKES),
     _move("dynamic_update_slice", AtLeast(2), types.dynamic_update_slice, means.dynamic_update_slice, 2, updates.dynamic_update_slice,
           LOOKUP),
-    Op(name="gather", operands=2, types=types.gather, evaluate=means.of_node(means.gather), error=errors.move(1), rule=lookup.gather,
+    Op(name="gather", operands=2, types=types.gather, evaluate=means.of_node(means.gather), error=errors.move(1), rule=gather.gather,
        kernel=LOOKUP, flops=no_flops, attributes=Gather,
        traits=frozenset((Trait.TAKES,))),
 )  # fmt: skip

@@ -18,7 +18,7 @@ from meshgen.ops.decompositions.writer import FactorWriter
 from meshgen.ops.evaluate.common import Handler
 from meshgen.ops.parts.base import PartsOf
 from meshgen.ops.rules.rule import Rule
-from meshgen.ops.tolerance.values import Rule as ErrorRule
+from meshgen.ops.tolerance.tracked import Rule as ErrorRule
 from meshgen.ops.triton.registers import Expression
 from meshgen.ops.types.site import Inference
 
@@ -36,7 +36,7 @@ class Trait(Enum):
     ELEMENTWISE = "each result element is computed from the operand elements at the same index, or from 0-d operands"
     TYPED = "its kernel source needs typed operands, so literals are put into registers first"
     BROADCASTS = "its evaluation broadcasts operands, so a body of only such ops runs on entire arrays at once"
-    JUMPS = "discontinuous: an arbitrarily small input error can change the result (floor, comparisons)"
+    DISCONTINUOUS = "discontinuous: an arbitrarily small input error can change the result (floor, comparisons)"
     POLES = "has poles: a small operand error can cause an arbitrarily large result error"
     EXPENSIVE = "many instructions per element: loading a stored result is cheaper than recomputing it"
     LOCAL = "differs between devices and does not communicate"
@@ -107,9 +107,9 @@ LAYOUT, SOURCE, LOOKUP = Kernel("layout"), Kernel("source"), Kernel("lookup")
 DOT, RAGGED, CONVOLUTION = Kernel("dot"), Kernel("ragged"), Kernel("convolution")
 ATTENTION, REDUCTION, NEST = Kernel("attention"), Kernel("reduction"), Kernel("nest")
 
-NO_MEANING: None = None
+NOT_EVALUABLE: None = None
 """The op has no semantics on one device: they are defined in `meshgen/ccl`, or by the kernel that the node names."""
-ANY_ERROR: None = None
+NO_ERROR_RULE: None = None
 """No error rule: error propagation is measured by executions with random errors."""
 NO_RULE: None = None
 """Propagation never sees the op, or handles it separately (control flow, manual computations)."""

@@ -28,7 +28,7 @@ _FIELDS = ("precision", "value_precision", "gradient_precision")  # attributes t
 _OF_F32 = {"DEFAULT": TF32, "HIGH": TF32X3, "HIGHEST": "f32"}
 
 
-def sum_type(dtype: str) -> str:
+def accumulator_type(dtype: str) -> str:
     """Return the element type of accumulators for results of type `dtype`: f32 for narrow floats, else `dtype` itself."""
     return "f32" if is_float(dtype) and dtype != "f64" else dtype
 
@@ -63,13 +63,13 @@ def multiplied(dtype: str, precision: Sequence[str]) -> str:
     return _OF_F32[max(precision or ["DEFAULT"], key=list(_OF_F32).index)]
 
 
-def products_of(graph: Graph) -> Iterator[Node]:
+def matmuls_of(graph: Graph) -> Iterator[Node]:
     """Yield the matmuls, convolutions and attention ops of a graph and its regions."""
     for node in graph.nodes:
         if isinstance(node.attrs, _PRODUCTS):
             yield node
         for region in node.regions:
-            yield from products_of(region)
+            yield from matmuls_of(region)
 
 
 def precision_of(graphs: Iterable[Graph]) -> str:
@@ -77,7 +77,7 @@ def precision_of(graphs: Iterable[Graph]) -> str:
 
     Returns "" if these matmuls have different precisions, or if there are none.
     """
-    formats = {multiplied_as(node) for graph in graphs for node in products_of(graph)}
+    formats = {multiplied_as(node) for graph in graphs for node in matmuls_of(graph)}
     names = [name for name, word in PRECISIONS.items() if _OF_F32[word] in formats]
     return names[0] if len(names) == 1 else ""
 

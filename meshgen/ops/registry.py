@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 
 from meshgen.errors import CodegenError, Diagnostic, ProgramError
 from meshgen.ir.attributes.table import KINDS
-from meshgen.ir.forms import Form, form_of
 from meshgen.ir.graph import Node
+from meshgen.ir.node_keys import Form, form_of
 from meshgen.ops.evaluate.common import Handler
 from meshgen.ops.op import Op, Trait
 from meshgen.ops.rules.rule import Rule
@@ -55,7 +55,7 @@ def rule_of(node: Node) -> Rule:
 
 
 class Rules:
-    """The sharding rules of a program's nodes. Nodes with equal forms (`ir/forms.py`) share one rule object."""
+    """The sharding rules of a program's nodes. Nodes with equal forms (`ir/node_keys.py`) share one rule object."""
 
     def __init__(self) -> None:
         self._of_forms: dict[Form, Rule] = {}
@@ -79,21 +79,21 @@ def broadcasts(op: str) -> bool:
     return op in OPS and Trait.BROADCASTS in OPS[op].traits
 
 
-def meaning_of(op: str) -> Handler:
+def numpy_semantics(op: str) -> Handler:
     """Return the function that evaluates an op on NumPy arrays. The op must not be a composite."""
     evaluate = OPS[op].evaluate
     assert evaluate is not None, op
     return evaluate
 
 
-def with_meaning() -> frozenset[str]:
+def evaluable_ops() -> frozenset[str]:
     """Return the names of the ops that the evaluator can run on one device: by a function, or through their
     decomposition.
     """
     return frozenset(name for name, op in OPS.items() if op.evaluate is not None or op.decompose is not None)
 
 
-def may_be_in_bodies(op: str) -> bool:
+def is_allowed_in_manual(op: str) -> bool:
     """Whether users may write an op in the body of a manual computation, although it depends on the device."""
     return op in OPS and Trait.IN_BODIES in OPS[op].traits
 

@@ -14,9 +14,9 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import TypeVar
 
 from meshgen.ir.graph import Graph, Node, Value
-from meshgen.ir.matchers import values_behind
+from meshgen.ir.matchers import transitive_operands
 from meshgen.ops.classes import DOTS, LOOPS
-from meshgen.ops.rows import row_length, runs_of_rows, sums_beside_rows
+from meshgen.ops.row_reductions import has_row_and_run_sums, row_length, summed_runs
 
 T = TypeVar("T")
 
@@ -32,7 +32,7 @@ def segments(body: Graph) -> list[Graph]:
     producers = {value: node for node in body.nodes for value in node.results}
     parts = [_Part(body, producers, index) for index in range(len(body.outputs))]
     joined = connected(parts, lambda part: [node for node in part.nodes if node.operands])
-    groups = connected(joined, _rows_shared if sums_beside_rows(body.nodes) else _shared)
+    groups = connected(joined, _rows_shared if has_row_and_run_sums(body.nodes) else _shared)
     return (
         [body]
         if len(groups) == 1
@@ -46,7 +46,7 @@ class _Part:
     def __init__(self, body: Graph, producers: dict[Value, Node], number: int) -> None:
         self.number = number
         self.output = body.outputs[number]
-        self.values = dict.fromkeys(values_behind([self.output], producers.get))
+        self.values = dict.fromkeys(transitive_operands([self.output], producers.get))
         self.nodes = {producers[value]: None for value in self.values if value in producers}
         self.inputs = [value for value in body.inputs if value in self.values]
 
@@ -85,7 +85,7 @@ def _rows_shared(group: list[_Part]) -> Iterable[Hashable]:
 
 
 def _run_length(node: Node) -> int:
-    runs = runs_of_rows(node)
+    runs = summed_runs(node)
     return runs.length if runs else 0
 
 

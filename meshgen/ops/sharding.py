@@ -29,11 +29,11 @@ from meshgen.ir.attributes.sharding import (
 from meshgen.ir.group_calls import VARIADIC
 from meshgen.ops.evaluate import elementwise as elements
 from meshgen.ops.op import (
-    ANY_ERROR,
     LAYOUT,
+    NO_ERROR_RULE,
     NO_KERNEL,
-    NO_MEANING,
     NO_RULE,
+    NOT_EVALUABLE,
     SOURCE,
     AtLeast,
     Kernel,
@@ -45,7 +45,7 @@ from meshgen.ops.op import (
 from meshgen.ops.rules import transfers as rules
 from meshgen.ops.tolerance import elementwise as element_errors
 from meshgen.ops.tolerance import movement as errors
-from meshgen.ops.tolerance.values import Rule as ErrorRule
+from meshgen.ops.tolerance.tracked import Rule as ErrorRule
 from meshgen.ops.triton.expressions import plain
 from meshgen.ops.types import sharding as types
 from meshgen.ops.types.site import Inference
@@ -58,24 +58,24 @@ def _annotation(name: str, infer: Inference, attributes: type[Attributes]) -> Op
 
 
 def _collective(name: str, infer: Inference, attributes: type[Attributes], *traits: Trait, kernel: Kernel = NO_KERNEL,
-                error: ErrorRule | None = ANY_ERROR) -> Op:  # fmt: skip
+                error: ErrorRule | None = NO_ERROR_RULE) -> Op:  # fmt: skip
     """Return the record of a collective. A variadic op may be a group call with several operands.
 
     `ccl/simulated.py` defines the semantics, and `ccl/lower.py` the implementation.
     """
     operands, results = (AtLeast(1), None) if name in VARIADIC else (1, 1)
-    return Op(name=name, operands=operands, results=results, types=infer, evaluate=NO_MEANING, error=error, rule=NO_RULE,
+    return Op(name=name, operands=operands, results=results, types=infer, evaluate=NOT_EVALUABLE, error=error, rule=NO_RULE,
               kernel=kernel, flops=no_flops, attributes=attributes, traits=frozenset((Trait.COLLECTIVE, *traits)))  # fmt: skip
 
 
 def _local(name: str, kernel: Kernel, attributes: type[Attributes], *traits: Trait) -> Op:
     """Return the record of a collective that does not communicate."""
     return _collective(name, types.collective, attributes, Trait.LOCAL, Trait.OF_RANK, Trait.IN_BODIES, *traits, kernel=kernel,
-                       error=errors.on_rank)  # fmt: skip
+                       error=errors.rank_dependent_move)  # fmt: skip
 
 
 def _transfer(name: str, operands: AtLeast, rule: RuleOf) -> Op:
-    return Op(name=name, operands=operands, types=types.between, evaluate=NO_MEANING, error=ANY_ERROR, rule=rule, kernel=NO_KERNEL,
+    return Op(name=name, operands=operands, types=types.between, evaluate=NOT_EVALUABLE, error=NO_ERROR_RULE, rule=rule, kernel=NO_KERNEL,
               flops=no_flops, attributes=Transfer, traits=frozenset((Trait.AWAITED,)))  # fmt: skip
 
 
@@ -119,16 +119,16 @@ def _of_rank(
     name: str, operands: int, infer: Inference, kernel: Kernel, error: ErrorRule | None, attributes: type[Attributes]
 ) -> Op:
     """Return the record of an op that depends on the device's coordinate. `runtime/simulate.py` evaluates it."""
-    return Op(name=name, operands=operands, types=infer, evaluate=NO_MEANING, error=error, rule=NO_RULE, kernel=kernel, flops=no_flops,
+    return Op(name=name, operands=operands, types=infer, evaluate=NOT_EVALUABLE, error=error, rule=NO_RULE, kernel=kernel, flops=no_flops,
               attributes=attributes, traits=frozenset((Trait.OF_RANK,)))  # fmt: skip
 
 
 OF_RANKS = (
-    _of_rank("process_index", 0, types.process_index, SOURCE, ANY_ERROR, OverAxes),
-    _of_rank("mask_padding", 1, types.mask_padding, LAYOUT, errors.on_rank, MaskPadding),
+    _of_rank("process_index", 0, types.process_index, SOURCE, NO_ERROR_RULE, OverAxes),
+    _of_rank("mask_padding", 1, types.mask_padding, LAYOUT, errors.rank_dependent_move, MaskPadding),
 )
 
-KERNEL = Op(name="kernel", operands=AtLeast(0), types=types.kernel, evaluate=NO_MEANING, error=ANY_ERROR, rule=NO_RULE,
+KERNEL = Op(name="kernel", operands=AtLeast(0), types=types.kernel, evaluate=NOT_EVALUABLE, error=NO_ERROR_RULE, rule=NO_RULE,
             kernel=NO_KERNEL, flops=no_flops, results=None, attributes=KernelName)  # fmt: skip
 
 OPS = (*ANNOTATIONS, *COLLECTIVES, *RESHARDS, *TRANSFERS, *OF_RANKS, KERNEL)

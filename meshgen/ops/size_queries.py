@@ -7,7 +7,7 @@ from meshgen.ir.attributes.contraction import ConvolutionDims
 from meshgen.ir.attributes.movement import Dims, GatherDims, OneDim
 from meshgen.ir.attributes.sharding import OverAxes
 from meshgen.ir.attributes.sizes import ShapeAssertion
-from meshgen.ops.op import ANY_ERROR, NO_KERNEL, NO_MEANING, NO_RULE, AtLeast, Op, Trait, per_result
+from meshgen.ops.op import NO_ERROR_RULE, NO_KERNEL, NO_RULE, NOT_EVALUABLE, AtLeast, Op, Trait, per_result
 from meshgen.ops.types import sizes as types
 from meshgen.ops.types.site import Inference
 from meshgen.ops.types.structure import broadcast_in_dim, iota, reshape
@@ -15,7 +15,7 @@ from meshgen.ops.types.structure import broadcast_in_dim, iota, reshape
 
 def _query(name: str, operands: int | AtLeast, infer: Inference, attributes: type[Attributes] = NoAttributes, *,
            results: int | None = 1, has_regions: bool = False) -> Op:  # fmt: skip
-    return Op(name=name, operands=operands, types=infer, evaluate=NO_MEANING, error=ANY_ERROR, rule=NO_RULE, kernel=NO_KERNEL,
+    return Op(name=name, operands=operands, types=infer, evaluate=NOT_EVALUABLE, error=NO_ERROR_RULE, rule=NO_RULE, kernel=NO_KERNEL,
               flops=per_result, results=results, has_regions=has_regions, attributes=attributes,
               traits=frozenset((Trait.SIZE_QUERY,)))  # fmt: skip
 

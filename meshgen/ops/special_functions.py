@@ -57,7 +57,7 @@ def erfc(x: Array) -> Array:
 
 # Starting values for Newton's method, highest power first. Source: M. Giles, "Approximating the erfinv
 # function", 2011.
-_CENTRE = (2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087, -0.00125372503,
+_CENTER = (2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087, -0.00125372503,
            -0.00417768164, 0.246640727, 1.50140941)  # fmt: skip
 _TAIL = (-0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773, -0.0076224613,
          0.00943887047, 1.00167406, 2.83297682)  # fmt: skip
@@ -67,7 +67,7 @@ _TAIL = (-0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573
 def erf_inv(y: Array) -> Array:
     """Return the inverse error function on [-1, 1]: infinite at the ends, NaN outside."""
     w = -np.log((1 - y) * (1 + y))
-    x = y * np.where(w < 5, np.polyval(_CENTRE, w - 2.5), np.polyval(_TAIL, np.sqrt(np.maximum(w, 5)) - 3))
+    x = y * np.where(w < 5, np.polyval(_CENTER, w - 2.5), np.polyval(_TAIL, np.sqrt(np.maximum(w, 5)) - 3))
     for _ in range(2):  # The starting value is accurate to 1e-7, and each Newton step squares the error.
         step = (erf(np.nan_to_num(x, posinf=0, neginf=0)) - y) * (math.sqrt(math.pi) / 2) * np.exp(x * x)
         x = x - np.where(np.isfinite(step), step, 0)

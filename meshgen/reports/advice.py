@@ -19,7 +19,7 @@ from meshgen.reports.advice_drops import drops
 from meshgen.reports.advice_order import orders
 from meshgen.reports.advice_scatters import scatters
 from meshgen.reports.advice_splits import splits
-from meshgen.reports.changes import Advice, Change, figures_of
+from meshgen.reports.annotation_changes import Advice, Change, figures_of
 from meshgen.reports.interface import Compiled
 from meshgen.reports.tables import Table, figure_text, table_of
 

@@ -8,10 +8,10 @@ from functools import partial
 
 from meshgen.ir.graph import Annotation, Graph, Module, Node
 from meshgen.ir.predicates import is_annotation
-from meshgen.reports.changes import Change
+from meshgen.reports.annotation_changes import Change
 from meshgen.reports.collectives import served
 from meshgen.reports.interface import Compiled
-from meshgen.reports.values import known_of
+from meshgen.reports.value_reasons import known_of
 from meshgen.sharding.propagation.donated import untied_outputs
 from meshgen.sharding.propagation.pseudo_ops import is_input, is_output
 from meshgen.sharding.propagation.reach import seeds

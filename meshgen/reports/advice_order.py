@@ -16,13 +16,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from meshgen.errors import place_text
+from meshgen.errors import location_text
 from meshgen.ir.builder import Builder
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.op_names import WITH_PROGRAMS
 from meshgen.ops.classes import COMMUNICATING
 from meshgen.ops.registry import has_rule, rule_of
-from meshgen.reports.changes import Change
+from meshgen.reports.annotation_changes import Change
 from meshgen.reports.interface import Compiled, numbered_parts
 
 Column = tuple[Value, int]  # a value, and the dim along which its elements would be stored in another order
@@ -74,7 +74,7 @@ def _fetch_seconds(part: Compiled, group: Sequence[_Cut], numbers: set[int] | No
     Args:
         numbers: indices of the collectives to add up; None for all.
     """
-    places = {place_text(node.loc) for cut in group for node in cut.slices}
+    places = {location_text(node.loc) for cut in group for node in cut.slices}
     rows = (row for index, row in enumerate(part.comms) if numbers is None or index in numbers)
     return sum(row.seconds * row.times for row in rows if row.kind == "fetch_rows" and row.source in places)
 

@@ -16,9 +16,9 @@ from dataclasses import replace
 
 from meshgen.ir.graph import Module, Value
 from meshgen.mesh import Mesh
+from meshgen.reports.annotation_changes import Change, annotation, split_along, split_further
 from meshgen.reports.causes import Group, groups_of
-from meshgen.reports.changes import Change, annotation, split_along, split_further
-from meshgen.reports.collectives import Served, served
+from meshgen.reports.collectives import ReshardingCollective, served
 from meshgen.reports.interface import Compiled
 from meshgen.reports.what_if import values_by_id
 from meshgen.spec import Sharding
@@ -48,7 +48,7 @@ def scatters(executable: Compiled, numbers: Sequence[int] | None) -> Iterator[Ch
 
 
 def _changes_of_group(
-    module: Module, group: Group, sums: Sequence[Served], entered: Mapping[int, Value]
+    module: Module, group: Group, sums: Sequence[ReshardingCollective], entered: Mapping[int, Value]
 ) -> Iterator[Change]:
     """Yield changes that shard the first value computed from the sums: one change for each of the dims with the largest
     local size.

@@ -12,7 +12,7 @@ from meshgen.codegen.targets import predicted_on
 from meshgen.mesh import Mesh
 from meshgen.ops.classes import CONTRACTIONS
 from meshgen.ops.precision import multiplied_as
-from meshgen.reports.changes import Change, annotation, split_along, split_further
+from meshgen.reports.annotation_changes import Change, annotation, split_along, split_further
 from meshgen.reports.gathers import gathers
 from meshgen.reports.interface import Compiled, numbered_parts
 from meshgen.reports.repeated import Repeated, repeated_work

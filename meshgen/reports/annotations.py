@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from meshgen.errors import bracketed, place_text
+from meshgen.errors import bracketed, location_text
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.regions import all_values, used_values
-from meshgen.ops.live import without_dead
+from meshgen.ops.dead_code import without_dead
 from meshgen.reports.interface import Compiled
 from meshgen.sharding.materialize import annotations_of
 from meshgen.sharding.propagation.chains import state_text
-from meshgen.sharding.propagation.joints import edges_of
+from meshgen.sharding.propagation.edges import edges_of
 from meshgen.sharding.propagation.labels import constrains_use, follows_annotation
 from meshgen.sharding.propagation.solve import Solved
 from meshgen.sharding.reshard.plan import same_layout
@@ -44,7 +44,7 @@ def unfollowed_annotations(executable: Compiled) -> list[UnfollowedAnnotation]:
     return [_unfollowed_annotation(node, why) for _, node, why in _unfollowed(executable)]
 
 
-def unmade_values(executable: Compiled, planned: Graph) -> dict[Value, str]:
+def unfollowed_values(executable: Compiled, planned: Graph) -> dict[Value, str]:
     """Map each annotated value that is not computed with the annotated sharding to a message.
 
     Args:
@@ -85,7 +85,7 @@ def _is_granted(node: Node, executable: Compiled) -> bool:
 
 def _unfollowed_annotation(node: Node, why: str) -> UnfollowedAnnotation:
     assert node.sharding is not None, "every node has a sharding after propagation"
-    name, where = node.result.name or node.operands[0].name or "?", place_text(node.loc)
+    name, where = node.result.name or node.operands[0].name or "?", location_text(node.loc)
     return UnfollowedAnnotation(f"%{name}", str(node.sharding.results[0]), node.attrs.required, why, where)
 
 
@@ -116,7 +116,7 @@ def other_uses(solved: Solved) -> Iterator[OtherUse]:
             for axis, decision in solved.decisions.items():
                 state = decision.solution.labels[user_index].operands[operand]
                 if not follows_annotation(solved.sites[producer], state, axis):
-                    where = place_text(user.node.loc)
+                    where = location_text(user.node.loc)
                     why = f"along {axis} it {state_text(state)}, which its rule or another requirement needs"
                     yield OtherUse(
                         f"%{value.name or '?'}", str(solved.sites[producer].user_sharding), user.node.op, why, where

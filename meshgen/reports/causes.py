@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from meshgen.reports.alike import joined, skeleton
-from meshgen.reports.collectives import Served, served
+from meshgen.reports.collectives import ReshardingCollective, served
 from meshgen.reports.comms import numbers_text, total_of
 from meshgen.reports.filters import ALL, Filter
 from meshgen.reports.interface import Compiled
+from meshgen.reports.merged_reasons import joined, skeleton
 from meshgen.reports.sentences import sentence_of
 from meshgen.reports.tables import bytes_text, seconds_text
 
@@ -88,7 +88,7 @@ def groups_of(executable: Compiled, selection: Filter = ALL) -> list[Group]:
 
     Groups are ordered by decreasing exposed time, then by decreasing total time.
     """
-    alike: dict[tuple[object, ...], list[tuple[Served, str]]] = {}
+    alike: dict[tuple[object, ...], list[tuple[ReshardingCollective, str]]] = {}
     for collective in served(executable):
         if selection.matches(collective):
             sentence = sentence_of(collective)
@@ -97,7 +97,7 @@ def groups_of(executable: Compiled, selection: Filter = ALL) -> list[Group]:
     return sorted(groups, key=lambda group: (-group.exposed_seconds, -group.seconds, group.numbers))
 
 
-def _group_key(collective: Served, sentence: str) -> tuple[object, ...]:
+def _group_key(collective: ReshardingCollective, sentence: str) -> tuple[object, ...]:
     """Return the key by which collectives are grouped."""
     row, (scope, backward) = collective.row, collective.scope
     kind = (collective.mesh, row.kind, row.reduction, row.axes, row.peer)
@@ -105,7 +105,7 @@ def _group_key(collective: Served, sentence: str) -> tuple[object, ...]:
     return *kind, backward, _NUMBER.sub("*", scope), skeleton(sentence), lines
 
 
-def _group(collectives: Sequence[Served], sentences: Sequence[str]) -> Group:
+def _group(collectives: Sequence[ReshardingCollective], sentences: Sequence[str]) -> Group:
     rows = [collective.row for collective in collectives]
     first, total = collectives[0], total_of(rows)
     largest = sorted(rows, key=lambda row: -row.ring_bytes)

@@ -14,13 +14,13 @@ from typing import Any
 from meshgen.ir.graph import Value
 from meshgen.mesh import overlaps
 from meshgen.reports.comms import Collective, collective_record
-from meshgen.reports.edges import Edge, edges_of
 from meshgen.reports.interface import Compiled, numbered_parts
+from meshgen.reports.reshard_edges import Edge, edges_of
 from meshgen.reports.tables import bytes_text, seconds_text
-from meshgen.reports.values import chain_record, chains_to, link_parts, solved_of
+from meshgen.reports.value_reasons import chain_record, chains_to, link_parts, solved_of
+from meshgen.sharding.propagation.alternatives import rejected
 from meshgen.sharding.propagation.chains import Chain
 from meshgen.sharding.propagation.pseudo_ops import PSEUDO_OPS
-from meshgen.sharding.propagation.rejected import rejected
 from meshgen.sharding.propagation.sites import Site
 from meshgen.sharding.reshard.plan import other_plans
 
@@ -28,7 +28,7 @@ SHOWN_REJECTED = 6  # chosen: number of rejected alternatives shown in the text 
 
 
 @dataclass(frozen=True)
-class Served:
+class ReshardingCollective:
     """A collective of a step with its reshard edges and the program of the mesh that runs it.
 
     Attributes:
@@ -84,16 +84,18 @@ class Served:
         return is_in or any(value.name == subject.lstrip("%") for value in moved)
 
 
-def served(executable: Compiled) -> list[Served]:
+def served(executable: Compiled) -> list[ReshardingCollective]:
     """Return the collectives of a step on all meshes, each with its reshard edges."""
     has_several_meshes = len(executable.parts) > 1
     if has_several_meshes:
         link_parts(executable.parts)
-    collectives: list[Served] = []
+    collectives: list[ReshardingCollective] = []
     for part, first in numbered_parts(executable):
         edges, mesh = edges_of(part), part.mesh.name if has_several_meshes else ""
         for index, row in enumerate(part.comms, first):
-            collectives.append(Served(index, mesh, row, tuple(edges[n] for n in row.edges if n in edges), part))
+            collectives.append(
+                ReshardingCollective(index, mesh, row, tuple(edges[n] for n in row.edges if n in edges), part)
+            )
     return collectives
 
 
@@ -107,7 +109,7 @@ def plain_scope(scope: str) -> tuple[str, bool]:
     return "/".join(part for part in parts if "->" not in part), is_backward
 
 
-def explained(collective: Served, *, weighed: bool = True) -> dict[str, Any]:
+def explained(collective: ReshardingCollective, *, weighed: bool = True) -> dict[str, Any]:
     """Return a collective with the reasons for it as a JSON-serializable dict.
 
     Args:
@@ -128,7 +130,7 @@ def explained(collective: Served, *, weighed: bool = True) -> dict[str, Any]:
     }
 
 
-def _edge_record(edge: Edge, collective: Served) -> dict[str, Any]:
+def _edge_record(edge: Edge, collective: ReshardingCollective) -> dict[str, Any]:
     """Return a reshard edge as a record: the chains of reasons for the value and its uses, and the alternative reshard
     plans.
     """

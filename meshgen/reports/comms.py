@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from meshgen.ccl.cost import link_axes
-from meshgen.errors import line_of_place
+from meshgen.errors import line_of_location
 from meshgen.ir.attributes.sharding import reduction_of
 from meshgen.ir.op_names import TEXT_NAMES
 from meshgen.ir.predicates import is_transfer, is_transfer_recv
 from meshgen.mesh import Mesh
-from meshgen.reports.alike import joined, said_once, skeleton
+from meshgen.reports.merged_reasons import joined, skeleton, without_repeated_clauses
 from meshgen.reports.tables import Table, bytes_text, render, seconds_text, table_of
 from meshgen.runtime.plan import Launched, Schedule
 
@@ -40,7 +40,7 @@ class Collective(NamedTuple):
     seconds: float
     hidden_seconds: float
     exposed_seconds: float
-    mesh: str = ""  # the mesh whose devices run the collective; empty unless the program has several meshes
+    mesh: str = ""  # the mesh whose devices run the collective, or "" if the program has one mesh
     peer: str = ""  # the other mesh of a transfer between meshes
     channel: int = -1
     edges: tuple[int, ...] = ()  # numbers of the collective's reshard edges in the program of stage `materialize`
@@ -65,7 +65,7 @@ class Collective(NamedTuple):
     @property
     def line(self) -> int | None:
         """Return the source line of the collective."""
-        return line_of_place(self.source)
+        return line_of_location(self.source)
 
 
 class Total(NamedTuple):
@@ -176,7 +176,7 @@ def _collective(launched: Launched, mesh: Mesh) -> Collective:
         ring_bytes=called.ring_bytes,
         reduction=reduction_of(item.attrs),
         times=launched.times,
-        why=said_once(item.why),
+        why=without_repeated_clauses(item.why),
         source=item.source,
         seconds=item.seconds,
         hidden_seconds=hidden,

@@ -9,12 +9,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from meshgen.errors import place_text
+from meshgen.errors import location_text
 from meshgen.ir.graph import Node
-from meshgen.reports.collectives import Served, served
+from meshgen.reports.collectives import ReshardingCollective, served
 from meshgen.reports.comms import Collective, Comms, total_of
-from meshgen.reports.edges import Edge
 from meshgen.reports.interface import Compiled
+from meshgen.reports.reshard_edges import Edge
 from meshgen.reports.tables import bytes_text
 
 
@@ -55,7 +55,7 @@ def comms_tree(executable: Compiled) -> list[Root]:
     return [_root(*key, branches, executable.comms) for key, branches in collectives_by_user.items()]
 
 
-def _branches(collective: Served) -> list[tuple[str, str, str]]:
+def _branches(collective: ReshardingCollective) -> list[tuple[str, str, str]]:
     """Return for each reshard edge of a collective the op that uses the value, its source location, and the edge."""
     row = collective.row
     if not collective.edges:  # a collective without reshard edges names its op in its reason
@@ -68,7 +68,7 @@ def _first_use(edge: Edge) -> tuple[str, str]:
     if not edge.uses:
         return "an output", ""
     node = edge.uses[0]
-    return _op_text(node), place_text(node.loc)
+    return _op_text(node), location_text(node.loc)
 
 
 def _op_text(node: Node) -> str:

@@ -6,19 +6,19 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from meshgen.errors import Diagnostic, Location, UsageError, place_text
+from meshgen.errors import Diagnostic, Location, UsageError, location_text
 from meshgen.notation import parse_sharding
 from meshgen.reports.chart import timeline_text
-from meshgen.reports.collectives import Served, collective_text, explained, served
+from meshgen.reports.collectives import ReshardingCollective, collective_text, explained, served
 from meshgen.reports.comms import comms_table
 from meshgen.reports.gathers import gathers, gathers_table
 from meshgen.reports.ignored import ignored_of
 from meshgen.reports.interface import Compiled
-from meshgen.reports.parts import Across
+from meshgen.reports.mesh_interactions import Across
 from meshgen.reports.picture import Picture, show
 from meshgen.reports.summary import summary_of
 from meshgen.reports.tables import WIDTH, render, table_of
-from meshgen.reports.values import Question, known_of, parts_about
+from meshgen.reports.value_reasons import Question, known_of, parts_about
 from meshgen.spec import Sharding
 
 
@@ -49,7 +49,7 @@ def _across(executable: Compiled) -> Across | None:
     return Across(executable) if len(executable.parts) > 1 else None
 
 
-def _program_text(part: Compiled, collectives: Sequence[Served]) -> str:
+def _program_text(part: Compiled, collectives: Sequence[ReshardingCollective]) -> str:
     """Return the text about one mesh: its collectives, formulas of the bytes moved, gathers, and ignored annotations."""
     first = collectives[0].number if collectives else 0
     lines = [line for title, ignored_lines in ignored_of(part) for line in ("", title, *ignored_lines)]
@@ -58,7 +58,9 @@ def _program_text(part: Compiled, collectives: Sequence[Served]) -> str:
     return "\n".join([render(comms_table(part.comms, first), *tables).rstrip("\n"), *lines])
 
 
-def _value_text(part: Compiled, collectives: Sequence[Served], what: str | int, across: Across | None) -> str:
+def _value_text(
+    part: Compiled, collectives: Sequence[ReshardingCollective], what: str | int, across: Across | None
+) -> str:
     """Return the text about the values that `what` selects on one mesh, and about their collectives."""
     texts = [_value_record_text(record) for record in _value_records(part, what, across)]
     moved = [
@@ -76,7 +78,7 @@ def _value_records(part: Compiled, what: Question, across: Across | None) -> lis
     return [across.placed(part, value, record) if across else record for value, record in records]
 
 
-def _collective_record(collective: Served, across: Across | None) -> dict[str, Any]:
+def _collective_record(collective: ReshardingCollective, across: Across | None) -> dict[str, Any]:
     return across.collective(collective, explained(collective)) if across else explained(collective)
 
 
@@ -169,7 +171,7 @@ def explanations(executable: Compiled, what: Question = None) -> list[dict[str, 
 
 def _value_record_text(record: dict[str, Any]) -> str:
     place = record["location"]
-    where = f"  at {place_text(Location(**place))}" if place else ""
+    where = f"  at {location_text(Location(**place))}" if place else ""
     name = f"%{record['value']} = " if record["value"] else ""
     spec = f", as a spec {record['spec']}" if record["spec"] else ""
     mesh_text = (

@@ -11,7 +11,7 @@ from meshgen.ir.regions import all_nodes
 from meshgen.mesh import overlaps
 from meshgen.names import nearest_names
 from meshgen.ops.classes import COMMUNICATING
-from meshgen.reports.collectives import Served, plain_scope
+from meshgen.reports.collectives import ReshardingCollective, plain_scope
 from meshgen.reports.interface import Compiled
 
 _SHOWN = 12  # chosen: number of program parts that a hint lists
@@ -25,7 +25,7 @@ class Filter:
     axis: str = ""
     layer: str = ""
 
-    def matches(self, collective: Served) -> bool:
+    def matches(self, collective: ReshardingCollective) -> bool:
         row = collective.row
         is_kind = not self.kind or _normalized_kind(self.kind) == row.kind
         is_axis = not self.axis or any(overlaps(self.axis, axis) for axis in row.axes)

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from meshgen.codegen.emit.plan import Template
 from meshgen.codegen.fusion.form import KernelForm
 from meshgen.codegen.kernel_nodes import recorded_template
-from meshgen.codegen.product_fusion import joined_body
+from meshgen.codegen.product_fusion import fused_body
 from meshgen.codegen.roofline.kernel_time import kernel_bytes, kernel_seconds
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Graph, Module, Node, Value
@@ -208,7 +208,7 @@ class _Between:
         body.
         """
         read_elsewhere = {v for n in self._graph.nodes if n is not reader for v in _reads(n)} | {*self._graph.outputs}
-        return joined_body(producer, reader, read_elsewhere, self._kernels)[2]
+        return fused_body(producer, reader, read_elsewhere, self._kernels)[2]
 
     def _has_template(self, body: Graph) -> bool:
         template = recorded_template(body)

@@ -8,15 +8,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, NamedTuple, TypeAlias
 
-from meshgen.axis_refs import parts_left
-from meshgen.errors import Diagnostic, Location, ShardingError, place_text
+from meshgen.axis_refs import uncovered_parts
+from meshgen.errors import Diagnostic, Location, ShardingError, location_text
 from meshgen.ir.graph import Graph, Value
 from meshgen.ir.predicates import is_annotation
 from meshgen.ir.regions import all_nodes
 from meshgen.mesh import Mesh, overlaps
 from meshgen.reports.comms import total_of
-from meshgen.reports.edges import Edge, edges_of
 from meshgen.reports.interface import Compiled, numbered_parts
+from meshgen.reports.reshard_edges import Edge, edges_of
 from meshgen.reports.tables import bytes_text, seconds_text, table_of
 from meshgen.sharding.propagation.sites import annotation_of
 from meshgen.spec import Sharding
@@ -108,7 +108,7 @@ def _gathered_axes(source: Sharding, target: Sharding, mesh: Mesh) -> tuple[str,
     """Return the axes or subaxes of size above 1 that split the value in `source` but not in `target`."""
     sizes = {axis: mesh.axis_size(axis) for axis in source.split_axes}
     used_after = target.used_axes
-    return tuple(part for axis, size in sizes.items() if size > 1 for part in parts_left(axis, size, used_after))
+    return tuple(part for axis, size in sizes.items() if size > 1 for part in uncovered_parts(axis, size, used_after))
 
 
 def _required_shardings(graph: Graph) -> Iterator[tuple[Value, Sharding]]:
@@ -134,7 +134,7 @@ def refuse_gathers(executable: Compiled, strict: Strict, best: Callable[[Sequenc
         ShardingError: MG0210, one diagnostic per gather.
         UsageError: MG0001 for an unknown value name or line in `strict`.
     """
-    from meshgen.reports.values import parts_about
+    from meshgen.reports.value_reasons import parts_about
 
     for value_or_line in () if isinstance(strict, bool) else strict:
         parts_about(executable, value_or_line)  # raises for an unknown name, so that a typo does not disable the check
@@ -165,7 +165,7 @@ def _unasked_gather(gather: Gather, executable: Compiled, best_change_hint: str)
     """Return the diagnostic for a refused gather. It has notes on the annotations that caused both shardings, and the
     hint.
     """
-    from meshgen.reports.values import chains_to
+    from meshgen.reports.value_reasons import chains_to
 
     values = (gather.edge.value, *gather.edge.users)
     chains = [value_chain for axis in gather.axes for value_chain in chains_to(executable, values, (axis,))]
@@ -184,7 +184,7 @@ def _unasked_gather(gather: Gather, executable: Compiled, best_change_hint: str)
 def gathers_table(unrequested: Sequence[Gather], first: int = 0, most: int = 12) -> Any:
     """Return a table of the `most` largest gathers. Collectives are numbered from `first` on."""
     rows = [
-        (f"%{g.value}" if g.value else "", g.source, g.target, f"%{g.user}" if g.user else "", bytes_text(g.ring_bytes), ", ".join(f"#{n + first}" for n in g.numbers[:3]), place_text(g.used))
+        (f"%{g.value}" if g.value else "", g.source, g.target, f"%{g.user}" if g.user else "", bytes_text(g.ring_bytes), ", ".join(f"#{n + first}" for n in g.numbers[:3]), location_text(g.used))
         for g in unrequested[:most]
     ]  # fmt: skip
     total = bytes_text(sum(gather.ring_bytes for gather in unrequested))

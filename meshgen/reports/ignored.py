@@ -10,16 +10,16 @@ from typing import Any
 
 from meshgen.reports.annotations import OtherUse, UnfollowedAnnotation, other_uses, unfollowed_annotations
 from meshgen.reports.interface import Compiled
-from meshgen.reports.values import solved_of
-from meshgen.sharding.propagation.rejected import LostHint, lost_hints
+from meshgen.reports.value_reasons import solved_of
+from meshgen.sharding.propagation.alternatives import OverriddenHint, overridden_hints
 from meshgen.sharding.propagation.solve import Gap
 
 
-def hints_that_lost(executable: Compiled) -> list[LostHint | UnfollowedAnnotation]:
+def hints_that_lost(executable: Compiled) -> list[OverriddenHint | UnfollowedAnnotation]:
     """Return the hints that propagation overrode or whose values the optimizer removed, mesh by mesh."""
-    hints: list[LostHint | UnfollowedAnnotation] = []
+    hints: list[OverriddenHint | UnfollowedAnnotation] = []
     for part in executable.parts:
-        hints += lost_hints(solved) if (solved := solved_of(part)) else ()
+        hints += overridden_hints(solved) if (solved := solved_of(part)) else ()
         hints += (annotation for annotation in unfollowed_annotations(part) if not annotation.required)
     return hints
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from meshgen.reports.alike import joined, skeleton
+from meshgen.reports.merged_reasons import joined, skeleton
 from meshgen.reports.tables import Table, bytes_text, render, table_of
 from meshgen.runtime.plan import Buffer, Schedule
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from meshgen.ops.precision import multiplied_as, products_of
+from meshgen.ops.precision import matmuls_of, multiplied_as
 from meshgen.reports.comms import collective_records
 from meshgen.reports.donations import donation_records
 from meshgen.reports.interface import Compiled
@@ -38,7 +38,7 @@ def program_record(executable: Compiled) -> dict[str, Any]:
         "donations": donation_records(executable),
         "warnings": warning_records(executable.warnings),
         **link_record(executable),
-        **({"specialised": executable.specialised} if executable.specialised else {}),
+        **({"specialised": executable.specialized} if executable.specialized else {}),
         "seconds": executable.seconds,
     }
 
@@ -48,6 +48,6 @@ def _multiplied_as(executable: Compiled) -> dict[str, int]:
     launch_counts = Counter[str]()
     for part in executable.parts:
         for name, launches in part.plan.launch_counts().items():
-            formats = {multiplied_as(node) for node in products_of(part.plan.kernels[name])}
+            formats = {multiplied_as(node) for node in matmuls_of(part.plan.kernels[name])}
             launch_counts.update(dict.fromkeys(formats, launches))
     return {kind: count for kind, count in sorted(launch_counts.items()) if count}

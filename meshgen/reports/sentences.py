@@ -12,13 +12,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from meshgen.errors import Location, bracketed, place_text
+from meshgen.errors import Location, bracketed, location_text
 from meshgen.mesh import overlaps
-from meshgen.reports.collectives import Served
+from meshgen.reports.collectives import ReshardingCollective
 from meshgen.reports.comms import Collective
-from meshgen.reports.edges import Edge
+from meshgen.reports.reshard_edges import Edge
 from meshgen.reports.tables import counted
-from meshgen.reports.values import reasons_of
+from meshgen.reports.value_reasons import reasons_of
 from meshgen.sharding.propagation.chains import Chain
 from meshgen.spec import Sharding
 
@@ -30,7 +30,7 @@ _KINDS = {"sum": "sum", "max": "maximum", "min": "minimum", "product": "product"
 REDUCING = ("all_reduce", "reduce_scatter")
 
 
-def sentence_of(collective: Served) -> str:
+def sentence_of(collective: ReshardingCollective) -> str:
     """Return a sentence with the reason for a collective. If it serves several reshard edges, the first one is
     explained.
     """
@@ -49,10 +49,10 @@ def named(name: str) -> str:
 
 def op_text(op: str, loc: Location | None) -> str:
     """Return an op with its source location as text, such as `add (model.py:33)`. The scope is omitted."""
-    return op + bracketed(place_text(loc).partition(" in ")[0])
+    return op + bracketed(location_text(loc).partition(" in ")[0])
 
 
-def _edge_sentence(collective: Served, edge: Edge) -> str:
+def _edge_sentence(collective: ReshardingCollective, edge: Edge) -> str:
     row, chains = collective.row, [chain for _, chain in collective.chains(edge.value)]
     over, use, remaining_split = " and ".join(row.axes), _use_text(edge), _remaining_split(edge.target, row.axes)
     if row.kind in REDUCING:
@@ -122,7 +122,7 @@ def _split_because(chain: Chain, edge: Edge) -> str:
     return f"{producer} is split over {chain.axis} ({_origin(chain.annotation)})"
 
 
-def _conflicting_work(collective: Served, edge: Edge) -> str:
+def _conflicting_work(collective: ReshardingCollective, edge: Edge) -> str:
     """Return why the use needs another sharding: the work of the using op is already split over the collective's
     axes.
     """

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from textwrap import wrap
 from typing import Any
 
-from meshgen.errors import place_text
+from meshgen.errors import location_text
 from meshgen.reports.causes import ALL, Filter, Group, groups_of
 from meshgen.reports.comms import numbers_text
 from meshgen.reports.gathers import gathers
@@ -66,8 +66,8 @@ def gathered_of(executable: Compiled) -> Iterator[tuple[str, tuple[str, ...]]]:
     """
     ordered = sorted(gathers(executable), key=lambda gather: -gather.ring_bytes)
     lines = [
-        f"{named(gather.value) or place_text(gather.made) or 'a value'} over {', '.join(gather.axes)}, "
-        f"for {place_text(gather.used) or named(gather.user) or 'its use'}: {bytes_text(gather.ring_bytes)}"
+        f"{named(gather.value) or location_text(gather.made) or 'a value'} over {', '.join(gather.axes)}, "
+        f"for {location_text(gather.used) or named(gather.user) or 'its use'}: {bytes_text(gather.ring_bytes)}"
         for gather in ordered
     ]
     if lines:

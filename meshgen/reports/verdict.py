@@ -7,14 +7,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from meshgen.errors import place_text
-from meshgen.reports.alike import joined
+from meshgen.errors import location_text
 from meshgen.reports.causes import Group
 from meshgen.reports.gathers import gathers
 from meshgen.reports.interface import Compiled
 from meshgen.reports.link_classes import machine_names
 from meshgen.reports.memory import resident_groups
-from meshgen.reports.parts import heading
+from meshgen.reports.merged_reasons import joined
+from meshgen.reports.mesh_interactions import heading
 from meshgen.reports.repeated import repeated_work
 from meshgen.reports.sentences import named
 from meshgen.reports.tables import bytes_text, counted, flops_text, seconds_text
@@ -55,7 +55,7 @@ class Verdict:
 
 
 def verdict_of(executable: Compiled, groups: Sequence[Group]) -> Verdict:
-    """Return the verdict about a program.
+    """Return the verdict: predicted step, peak memory, repeated work, bytes over links, and what matters most.
 
     Args:
         groups: all collectives of the program, grouped by cause.
@@ -156,7 +156,7 @@ def _gathers(executable: Compiled) -> Iterator[Point]:
     """Yield a point about the gathers that no annotation requires."""
     if unannotated := gathers(executable):
         moved, first = sum(gather.ring_bytes for gather in unannotated), unannotated[0]
-        name = named(first.value) or f"the value of {place_text(first.made) or 'an operation'}"
+        name = named(first.value) or f"the value of {location_text(first.made) or 'an operation'}"
         text = f"{counted(len(unannotated), 'value')} gathered although no annotation requires it, {bytes_text(moved)}; most for {name}"
         yield Point(sum(gather.seconds for gather in unannotated), text, "--strict, --advise")
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from meshgen.codegen.communicating import communicates
-from meshgen.errors import Diagnostic, place_text
+from meshgen.codegen.collective_predicates import communicates
+from meshgen.errors import Diagnostic, location_text
 from meshgen.ir.attributes.sharding import axes_of
 from meshgen.ir.graph import Graph, Module, Value
-from meshgen.ir.loops import always_ends
+from meshgen.ir.loops import has_bounded_loops
 from meshgen.ir.op_names import ANNOTATIONS
 from meshgen.ir.predicates import is_annotation, is_branching
 from meshgen.ir.regions import all_nodes
 from meshgen.ops.classes import ARRANGING, MADE, OF_RANKS
 from meshgen.ops.op import Trait
 from meshgen.ops.registry import with_trait
-from meshgen.ops.uniform import Varying
+from meshgen.ops.uniformity import Varying
 from meshgen.reports.donations import donation_warnings
 from meshgen.reports.interface import Compiled
 from meshgen.reports.repeated import repetition_warnings
@@ -45,7 +45,7 @@ def warnings_of(executable: Compiled) -> list[Diagnostic]:
 def warning_records(warnings: Sequence[Diagnostic]) -> list[dict[str, Any]]:
     """Return the warnings as JSON-serializable dicts, for `--json`."""
     return [
-        {"code": warning.code, "message": warning.message, "hint": warning.hint, "location": place_text(warning.loc)}
+        {"code": warning.code, "message": warning.message, "hint": warning.hint, "location": location_text(warning.loc)}
         for warning in warnings
     ]
 
@@ -91,7 +91,7 @@ def _branches(module: Module) -> Iterator[Diagnostic]:
     branchings = [
         node
         for node in all_nodes(module.graph)
-        if is_branching(node) and any(map(communicates, node.regions)) and all(map(always_ends, node.regions))
+        if is_branching(node) and any(map(communicates, node.regions)) and all(map(has_bounded_loops, node.regions))
     ]
     varying = Varying(module) if branchings else None
     for node in branchings:

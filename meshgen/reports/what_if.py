@@ -12,11 +12,11 @@ from meshgen.ir.graph import Annotation, Graph, Module, Node, Value
 from meshgen.ir.predicates import is_annotation
 from meshgen.ir.regions import program_regions
 from meshgen.names import whole_number
-from meshgen.reports.alike import joined, skeleton
 from meshgen.reports.comms import Collective, Comms, collective_records, total_of
 from meshgen.reports.interface import Compiled
+from meshgen.reports.merged_reasons import joined, skeleton
 from meshgen.reports.tables import Table, bytes_text, figure_text, table_of
-from meshgen.reports.values import near_names
+from meshgen.reports.value_reasons import similar_names_hint
 from meshgen.sizes.program import input_names
 from meshgen.spec import Sharding, fit
 
@@ -86,7 +86,7 @@ def named_value(graph: Graph, name: str) -> tuple[int | None, Value]:
             hint = "annotate one by its line: " + ", ".join(str(value.loc.line) for value in candidates if value.loc)
         raise UsageError(Diagnostic("MG0001", f"'{name}' is {len(candidates)} values", hint=hint))
     names = [*inputs, *(v.name for v in _produced_values(graph) if v.name)]
-    raise UsageError(Diagnostic("MG0001", f"unknown value '{name}'", hint=near_names(name, names)))
+    raise UsageError(Diagnostic("MG0001", f"unknown value '{name}'", hint=similar_names_hint(name, names)))
 
 
 def _produced_values(graph: Graph) -> list[Value]:

@@ -77,7 +77,7 @@ def array_of(name: str, value: Any) -> tuple[Array, str]:
         return np.zeros(0), f"argument '{name}' cannot be converted to an array ({str(error).splitlines()[0][:100]})"
 
 
-def shapes_given(shapes: Shapes) -> dict[str, tuple[int | None, ...]]:
+def validated_shapes(shapes: Shapes) -> dict[str, tuple[int | None, ...]]:
     """Check the shapes that a caller passes for inputs, and return them by input name.
 
     Raises ArgumentError MG0601 for malformed shapes.

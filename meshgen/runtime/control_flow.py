@@ -115,7 +115,7 @@ class Engine(Protocol[F, Request]):
     def enter(self, frame: F) -> None: ...
     def issue(self, position: int, step: Issue[F]) -> Iterable[Request]: ...
     def move(self, position: int, step: Move[F]) -> Iterable[Request]: ...
-    def begin_trip(self, frame: F, trip: int) -> None:
+    def begin_iteration(self, frame: F, trip: int) -> None:
         """Make the body of a scan use the rows of iteration `trip` from now on."""
         ...
 
@@ -147,7 +147,7 @@ def follow(code: Sequence[Instruction[F]], engine: Engine[F, Request]) -> Iterat
                 iteration = iterations.pop(index, 0)
                 if iteration < item.times:
                     iterations[index] = iteration + 1
-                    engine.begin_trip(frame, iteration)
+                    engine.begin_iteration(frame, iteration)
                 else:
                     next_index = target
             case Jump(target):
@@ -156,7 +156,7 @@ def follow(code: Sequence[Instruction[F]], engine: Engine[F, Request]) -> Iterat
                 pass  # nothing to do: an engine runs at least one rank of each of its frames
 
 
-def require_one_way(item: Item, choices: Sequence[int | None]) -> None:
+def require_equal_choices(item: Item, choices: Sequence[int | None]) -> None:
     """Raise RuntimeFailure MG0604 if ranks choose different branches of `item`, whose branches communicate.
 
     The ranks would deadlock.
@@ -211,7 +211,7 @@ def _is_filled(plan: Schedule, item: Item, result: int) -> bool:
     return all(body.buffers[n].storage != buffer for n in body.outputs)
 
 
-def given_back(frame: F, item: Item, region: F) -> Move[F]:
+def from_region_dtype(frame: F, item: Item, region: F) -> Move[F]:
     """Return the copies that run after a region: its results to the results of the item that contains it.
 
     For the body of a scan, the targets are its own inputs: the carried values, or the rows of the iteration. A result
@@ -267,7 +267,7 @@ class _InstructionWriter(Generic[F]):
         self.code.append(choose)
         first = len(self.code)
         self._put_region(body)
-        self.code += [given_back(frame, item, body), Jump(top)]
+        self.code += [from_region_dtype(frame, item, body), Jump(top)]
         choose.targets = (len(self.code), first)
 
     def _put_scan(self, frame: F, item: Item, regions: Sequence[F]) -> None:
@@ -276,7 +276,7 @@ class _InstructionWriter(Generic[F]):
         top, trip = len(self.code), Trip(item, body)
         self.code.append(trip)
         self._put_region(body)
-        self.code += [given_back(frame, item, body), Jump(top)]
+        self.code += [from_region_dtype(frame, item, body), Jump(top)]
         trip.target = len(self.code)
 
     def _put_branch(self, frame: F, item: Item, regions: Sequence[F]) -> None:
@@ -289,7 +289,7 @@ class _InstructionWriter(Generic[F]):
             targets.append(len(self.code))
             self._put_region(region)
             ends.append(Jump(0))
-            self.code += [given_back(frame, item, region), ends[-1]]
+            self.code += [from_region_dtype(frame, item, region), ends[-1]]
         choose.targets = tuple(targets)
         for end in ends:
             end.target = len(self.code)

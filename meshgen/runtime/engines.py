@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from meshgen.ccl.between import Post
-from meshgen.ccl.processes import Processes
+from meshgen.ccl.mesh_transfers import Post
+from meshgen.ccl.process_transport import Processes
 from meshgen.ccl.world import World
+from meshgen.runtime.engine_interfaces import Loaded, Results, Run
 from meshgen.runtime.execute import Rank, run_alone
 from meshgen.runtime.launch import Launch, evaluated, interpreted
-from meshgen.runtime.loaded import Loaded, Results, Run
 from meshgen.runtime.processes.ranks import gathered
 from meshgen.runtime.reference import place_arguments, plan_steps
 from meshgen.runtime.simulate import together

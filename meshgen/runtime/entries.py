@@ -11,10 +11,10 @@ from typing import Any
 
 from meshgen.runtime.module import LoadedModule
 from meshgen.runtime.module_file import limits
-from meshgen.runtime.module_file.json_values import each_of, get, read_name, read_text, shown, table_of
+from meshgen.runtime.module_file.json_values import get, read_list, read_name, read_text, shown, table_of
 from meshgen.runtime.module_file.manifest import ENTRIES_FORMAT, Json
 from meshgen.runtime.module_file.members import Held, Members
-from meshgen.runtime.validation.checked import reading
+from meshgen.runtime.validation.load_checks import reading
 
 Digests = Mapping[str, str]  # member name -> SHA-256
 
@@ -43,7 +43,7 @@ def encode_entries(entries: Entries, files: Digests) -> Json:
 
 def decode_entries(value: Json) -> Entries:
     """Return the entries of a manifest. Raises ValueError for malformed values."""
-    rows = get(value, "entries", lambda row_values: each_of(row_values, _read_entry_members))
+    rows = get(value, "entries", lambda row_values: read_list(row_values, _read_entry_members))
     files = get(value, "files", lambda table: table_of(table, read_text))
     entries = Entries(get(value, "name", read_name), dict(rows))
     if len(entries.held) != len(rows) or not rows:

@@ -17,9 +17,9 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from meshgen.ccl.host import HostBuffers
-from meshgen.ccl.local import Pending
+from meshgen.ccl.local_transport import Pending
 from meshgen.ccl.lower import lower
-from meshgen.ccl.processes import Processes
+from meshgen.ccl.process_transport import Processes
 from meshgen.ccl.steps import SCRATCH, BufferRef, Lowered
 from meshgen.ccl.transport import axes_of, launches, perform
 from meshgen.identity_dict import IdentityDict
@@ -27,10 +27,10 @@ from meshgen.ir.predicates import is_control
 from meshgen.mesh import Mesh
 from meshgen.ops.classes import OVERWRITING
 from meshgen.ops.evaluate.common import poison
-from meshgen.runtime.control_flow import Choose, Issue, Move, code_of, follow, require_one_way
+from meshgen.runtime.control_flow import Choose, Issue, Move, code_of, follow, require_equal_choices
 from meshgen.runtime.launch import POISON, Launch
-from meshgen.runtime.measured import timed
 from meshgen.runtime.plan import Item, Schedule
+from meshgen.runtime.recording import timed
 
 Array = np.ndarray[Any, Any]
 
@@ -122,7 +122,7 @@ def run_alone(rank: Rank, network: Processes) -> None:
                     perform(request.launch, request.memory, network)
             else:
                 with network.world.doing(partial(str, f"the choice of '{request.item.located()}'")):
-                    require_one_way(request.item, network.choices(request.number))
+                    require_equal_choices(request.item, network.choices(request.number))
 
 
 def _is_issued(item: Item) -> bool:
@@ -175,7 +175,7 @@ class Rank:
                 else:
                     self._kernel(step.frame, item)
 
-    def begin_trip(self, frame: Frame, trip: int) -> None:
+    def begin_iteration(self, frame: Frame, trip: int) -> None:
         frame.trip[0] = trip
 
     def move(self, position: int, step: Move[Frame]) -> Iterable[Request]:

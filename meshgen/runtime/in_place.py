@@ -76,7 +76,7 @@ def overwrites(body: Graph) -> Pairs:
     for node in reversed(body.nodes):
         other_indices.update(captured(node))
         for value in node.operands:
-            if not keeps_place(node, value) or node.result in other_indices:
+            if not reads_same_index(node, value) or node.result in other_indices:
                 other_indices.add(value)
             elif need := needs_of.get(node.result):
                 is_shared = need.is_shared and _is_at_its_index(node)
@@ -158,7 +158,7 @@ def _in_several_segments(body: Graph) -> list[Value]:
     return [value for value, count in reads.items() if count > 1]
 
 
-def keeps_place(node: Node, operand: Value) -> bool:
+def reads_same_index(node: Node, operand: Value) -> bool:
     """Whether each element of the node's result needs only the operand's element at the same index."""
     if node.op not in _SAME_ELEMENT or len(node.results) != 1 or node.regions:
         return False

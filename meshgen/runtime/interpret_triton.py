@@ -32,7 +32,7 @@ from meshgen.errors import Diagnostic, MeshgenError, RuntimeFailure
 from meshgen.ir.graph import dtype_name
 from meshgen.ops.evaluate.common import Array
 from meshgen.ops.evaluate.elementwise import convert
-from meshgen.ops.evaluate.fused import fma64
+from meshgen.ops.evaluate.fma import fma64
 from meshgen.ops.special_functions import erf_inv
 from meshgen.runtime import interpret_folds
 
@@ -157,8 +157,7 @@ class _Memory:
     """The interpreter's loads and stores, with a check that each access stays within the memory of its argument.
 
     Kernels see widely spaced addresses, so a wrong address never hits another argument. All other attributes are those
-    of
-    the interpreter's C module.
+    of the interpreter's C module.
     """
 
     def __init__(self, arrays: Mapping[str, Array]) -> None:

@@ -50,7 +50,7 @@ def interpreted(manifest: Manifest, sources: Mapping[str, str]) -> Launch:
     def launch(name: str, rank: int, operands: Sequence[Array], types: Sequence[TensorType]) -> Sequence[Array]:
         if name not in kernels:
             return by_body(name, rank, operands, types)
-        results = before_launch(manifest.plan.kernels[name], operands)
+        results = initial_results(manifest.plan.kernels[name], operands)
         kernel = manifest.kernels[name]
         kernels[name].launch(kernel.grid, arguments(kernel, manifest.mesh, rank, operands, results), kernel.constants)
         return results
@@ -70,7 +70,7 @@ def emulated(
     def launch(name: str, rank: int, operands: Sequence[Array], types: Sequence[TensorType]) -> Sequence[Array]:
         if name not in codes:
             return by_body(name, rank, operands, types)
-        results = before_launch(manifest.plan.kernels[name], operands)
+        results = initial_results(manifest.plan.kernels[name], operands)
         kernel = manifest.kernels[name]
         args = arguments(kernel, manifest.mesh, rank, operands, results)
         codes[name].launch(args, [param.kind == "result" for param in kernel.params], races=races, issues=issues)
@@ -85,7 +85,7 @@ def arguments(kernel: Kernel, mesh: Mesh, rank: int, operands: Sequence[Any], re
     return [mesh.index(rank, p.axes) if p.kind == "coordinate" else values[p.kind][p.index] for p in kernel.params]
 
 
-def before_launch(body: Graph, operands: Sequence[Any]) -> list[Array]:
+def initial_results(body: Graph, operands: Sequence[Any]) -> list[Array]:
     """Return the results before a launch: poison, or a copy of the operand that the kernel updates in place."""
     results = [poisoned(value.type) for value in body.outputs]
     for index, (first, *_) in updates(body).items():

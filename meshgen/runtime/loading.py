@@ -6,22 +6,24 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from meshgen.errors import Diagnostic, UsageError, listed
-from meshgen.runtime import copies as copies  # This import only has a side effect: it makes loaded modules picklable.
+from meshgen.runtime import (
+    pickling as pickling,  # This import only has a side effect: it makes loaded modules picklable.
+)
 from meshgen.runtime.entries import load_entries
 from meshgen.runtime.module import LoadedModule
 from meshgen.runtime.module_file.container import Container, path_of
 from meshgen.runtime.module_file.manifest import Json
 from meshgen.runtime.module_file.members import Members
-from meshgen.runtime.open_module import Specialise, load_open
+from meshgen.runtime.module_reports import Views
+from meshgen.runtime.open_module import Specialize, load_open
 from meshgen.runtime.program import load_checked
 from meshgen.runtime.signatures import require_signature
 from meshgen.runtime.sizes import Given, refuse_launched
-from meshgen.runtime.validation.checked import checked_manifest
-from meshgen.runtime.views import Views
+from meshgen.runtime.validation.load_checks import checked_manifest
 
 
 def load(path: str | Path, mesh: Given = None, *, entry: str = "", devices: int | None = None, mmap: bool = False,
-         specialise: Specialise | None = None, runs: bool = True, verify_key: str | Path | None = None,
+         specialize: Specialize | None = None, runs: bool = True, verify_key: str | Path | None = None,
          viewer: Callable[[LoadedModule], Views] | None = None) -> LoadedModule:  # fmt: skip
     """Read and check a module file.
 
@@ -39,7 +41,7 @@ def load(path: str | Path, mesh: Given = None, *, entry: str = "", devices: int 
             the launcher (torchrun, mpiexec, srun).
         mmap: map the weights instead of reading them, so that processes share their memory. Writing to the file then
             changes results, and truncating it kills the process, so only use this for files that are never modified.
-        specialise: function that compiles an open module for sizes that have no specialization.
+        specialize: function that compiles an open module for sizes that have no specialization.
         runs: the module will run in this process. If False, the module is only inspected, and any number of processes
             may be running.
         verify_key: a PEM file with an ed25519 public key; the module must be signed by this key.
@@ -59,11 +61,11 @@ def load(path: str | Path, mesh: Given = None, *, entry: str = "", devices: int 
         require_signature(container, verify_key)
     manifest = checked_manifest(container, path)
     if "entries" not in manifest:
-        module = _module(container, manifest, specialise)
+        module = _module(container, manifest, specialize)
         modules = {module.name: module}
     else:
         modules = load_entries(
-            container, manifest, lambda members: _module(members, checked_manifest(members, path), specialise)
+            container, manifest, lambda members: _module(members, checked_manifest(members, path), specialize)
         )
     modules = {name: module.viewed_by(viewer).on(mesh, devices) for name, module in modules.items()}
     chosen = _chosen_entry(modules, entry, path)
@@ -72,10 +74,10 @@ def load(path: str | Path, mesh: Given = None, *, entry: str = "", devices: int 
     return chosen
 
 
-def _module(members: Members, value: Json, specialise: Specialise | None) -> LoadedModule:
+def _module(members: Members, value: Json, specialize: Specialize | None) -> LoadedModule:
     """Return the module that a checked manifest describes: an `OpenModule` if it has open sizes."""
     return (
-        load_open(members, value, specialise)
+        load_open(members, value, specialize)
         if "specialisations" in value
         else load_checked(members, members.path, value)
     )

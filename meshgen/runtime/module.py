@@ -16,23 +16,23 @@ from meshgen.calls.state import State
 from meshgen.errors import ArgumentError, Diagnostic, ShardingError, UsageError, listed
 from meshgen.ir.graph import TensorType
 from meshgen.mesh import Mesh
-from meshgen.runtime.arguments import Arguments, Shapes, arrays_of, shapes_given
-from meshgen.runtime.emulation import Emulation, first_arch
+from meshgen.runtime.arguments import Arguments, Shapes, arrays_of, validated_shapes
+from meshgen.runtime.emulation_options import Emulation, first_arch
+from meshgen.runtime.engine_interfaces import Loaded, Prepared, Run
 from meshgen.runtime.engines import ENGINES
-from meshgen.runtime.footprint import out_of_memory, require_memory
 from meshgen.runtime.kernel_code import KernelCode
-from meshgen.runtime.loaded import Loaded, Prepared, Run
+from meshgen.runtime.memory_estimate import out_of_memory, require_memory
 from meshgen.runtime.module_file.manifest import Binding, Manifest
 from meshgen.runtime.module_file.members import Members
 from meshgen.runtime.module_file.resources import complete_text
 from meshgen.runtime.module_file.stage_texts import stage_of
+from meshgen.runtime.module_reports import ModuleReports
 from meshgen.runtime.open_program import Argument
 from meshgen.runtime.plan import Schedule
 from meshgen.runtime.processes import bootstrap
 from meshgen.runtime.processes.ranks import propagating_failures, require_same
-from meshgen.runtime.sizes import Given, bound, refuse_other_count
+from meshgen.runtime.sizes import Given, bound, require_device_count
 from meshgen.runtime.validation.checker import check
-from meshgen.runtime.views import ModuleReports
 
 if TYPE_CHECKING:
     from meshgen.runtime.emulate import EmulatedKernel
@@ -217,7 +217,7 @@ class LoadedModule(ModuleReports):
         return f"{type(self).__name__}({self.name!r}, {meshes}, {len(self.input_types)} inputs)"
 
     def __copy__(self) -> LoadedModule:
-        return self  # immutable; `copies.py` implements pickling
+        return self  # immutable; `pickling.py` implements pickling
 
     def __deepcopy__(self, memo: Any) -> LoadedModule:
         return self
@@ -228,7 +228,7 @@ class LoadedModule(ModuleReports):
 
         All tensor dims have known sizes, so `args` is only checked. Raises the errors of `load`, and ArgumentError MG0601.
         """
-        kinds, shapes = {binding.name: binding.type for binding in self.bindings}, shapes_given(args)
+        kinds, shapes = {binding.name: binding.type for binding in self.bindings}, validated_shapes(args)
         faults = [
             Diagnostic("MG0601", f"argument '{name}' has type {kinds[name]}, not {kinds[name].with_shape(shape)}")
             for name, shape in shapes.items()
@@ -243,7 +243,7 @@ class LoadedModule(ModuleReports):
         """Return this module with `mesh` or `devices` as the sizes of its mesh, as in `load`."""
         (bound_mesh,) = bound((self.mesh,), mesh, devices)
         if devices is not None:
-            refuse_other_count((bound_mesh,), devices)
+            require_device_count((bound_mesh,), devices)
         if bound_mesh == self.mesh:
             return self
         if bound_mesh.is_static:
@@ -276,7 +276,7 @@ class LoadedModule(ModuleReports):
             raise UsageError(Diagnostic("MG0001", f"unknown device '{name}'", hint=f"use one of {', '.join(DEVICES)}"))
         with propagating_failures(world), out_of_memory():
             if world:
-                refuse_other_count(self.meshes, world.size, "processes were started by a launcher")
+                require_device_count(self.meshes, world.size, "processes were started by a launcher")
                 require_same(world, self._prepared, self.name, self._container, self.meshes, name)
             arrays = arrays_of(self.inputs, args)
             self.require_memory()

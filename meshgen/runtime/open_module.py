@@ -14,7 +14,7 @@ from meshgen.errors import ArgumentError, Diagnostic
 from meshgen.ir.graph import TensorType, dtype_name
 from meshgen.mesh import Mesh
 from meshgen.runtime.arguments import Arguments, Shapes, array_of, by_name
-from meshgen.runtime.emulation import Emulation
+from meshgen.runtime.emulation_options import Emulation
 from meshgen.runtime.module import LoadedModule
 from meshgen.runtime.module_file import limits
 from meshgen.runtime.module_file.container import WEIGHTS
@@ -23,16 +23,16 @@ from meshgen.runtime.module_file.members import Held, Members, damaged
 from meshgen.runtime.module_file.open_manifest import decode_open
 from meshgen.runtime.module_file.stage_texts import unpacked
 from meshgen.runtime.module_file.tensors import decode
+from meshgen.runtime.module_reports import Views
 from meshgen.runtime.open_program import OpenProgram
 from meshgen.runtime.program import load_members
-from meshgen.runtime.sizes import Given, Sizes, axis_sizes, bound, refuse_other_count
-from meshgen.runtime.validation.checked import reading
-from meshgen.runtime.views import Views
+from meshgen.runtime.sizes import Given, Sizes, axis_sizes, bound, require_device_count
+from meshgen.runtime.validation.load_checks import reading
 
 Array = np.ndarray[Any, Any]
 # A function that compiles the program for sizes of mesh axes and shapes of inputs, and returns the members of the
 # specialization.
-Specialise = Callable[["OpenModule", Sizes], Mapping[str, bytes]]
+Specialize = Callable[["OpenModule", Sizes], Mapping[str, bytes]]
 
 
 class OpenModule(LoadedModule):
@@ -44,13 +44,13 @@ class OpenModule(LoadedModule):
     """
 
     def __init__(self, container: Members, program: OpenProgram, members: Mapping[str, str],
-                 specialise: Specialise | None) -> None:  # fmt: skip
+                 specialize: Specialize | None) -> None:  # fmt: skip
         """Start without loaded specializations. `members` maps the digest of a member to its name in the file."""
         self.program = program
         self._meshes = program.meshes
         self._container = container
         self._members = members
-        self.specialise = specialise
+        self.specialize = specialize
         self._loaded: dict[tuple[tuple[Mesh, ...], Sizes], LoadedModule] = {}
 
     @property
@@ -88,7 +88,7 @@ class OpenModule(LoadedModule):
         return self.at()._views
 
     @property
-    def specialisations(self) -> tuple[Sizes, ...]:
+    def specializations(self) -> tuple[Sizes, ...]:
         """Return the sizes for which the file contains specializations."""
         return tuple(self.program.held)
 
@@ -161,10 +161,10 @@ class OpenModule(LoadedModule):
 
         Raises the errors of `at`.
         """
-        module = OpenModule(self._container, self.program, self._members, self.specialise)
+        module = OpenModule(self._container, self.program, self._members, self.specialize)
         module._meshes, module._loaded = bound(self.meshes, mesh, devices), self._loaded
         if devices is not None:
-            refuse_other_count(module.meshes, devices)
+            require_device_count(module.meshes, devices)
         module.viewed_by(self.viewer)
         is_open = self.program.shapes or self.program.missing_axes(module.meshes)
         return module if is_open else module.at()
@@ -175,9 +175,9 @@ class OpenModule(LoadedModule):
         return self._checked({name: self._container[self._members[files[name]]] for name in files}, sizes)
 
     def _compiled_now(self, sizes: Sizes) -> LoadedModule:
-        if self.specialise is None:
+        if self.specialize is None:
             raise self.program.lacking(sizes)
-        return self._checked(self.specialise(self, sizes), sizes)
+        return self._checked(self.specialize(self, sizes), sizes)
 
     def _checked(self, members: Mapping[str, bytes | memoryview], sizes: Sizes) -> LoadedModule:
         """Load a specialization from its members, and check that it fits the program and `sizes`.
@@ -194,11 +194,11 @@ class OpenModule(LoadedModule):
             for argument, b in zip(self.program.inputs, module.bindings, strict=True)
         )
         if not is_match or any(axes.get(name) != size for name, size in sizes.axes):
-            raise damaged(path, f"the specialisation for {sizes} belongs to another program")
+            raise damaged(path, f"the specialization for {sizes} belongs to another program")
         return module
 
 
-def load_open(container: Members, value: Json, specialise: Specialise | None) -> OpenModule:
+def load_open(container: Members, value: Json, specialize: Specialize | None) -> OpenModule:
     """Return the open module of a checked manifest. Its specializations are checked on first use.
 
     Raises:
@@ -210,7 +210,7 @@ def load_open(container: Members, value: Json, specialise: Specialise | None) ->
     for fault in limits.open_faults(program):
         raise limits.beyond(path, fault)
     members = {digest: name for name, digest in value["files"].items()}
-    module = OpenModule(container, program, members, specialise)
+    module = OpenModule(container, program, members, specialize)
     weights = {name: (array.shape, dtype_name(array.dtype)) for name, array in module.weights().items()}
     stored = {each.name: (each.type.shape, each.type.dtype) for each in program.inputs if each.stored}
     if weights != stored:

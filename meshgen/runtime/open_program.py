@@ -11,7 +11,7 @@ from meshgen.errors import ArgumentError, Diagnostic, MissingError, ShardingErro
 from meshgen.ir.graph import TensorType
 from meshgen.mesh import Mesh
 from meshgen.runtime.arguments import Shapes as Shapes
-from meshgen.runtime.arguments import shapes_given
+from meshgen.runtime.arguments import validated_shapes
 from meshgen.runtime.module_file.stage_texts import stage_member
 from meshgen.runtime.sizes import Sizes, axis_sizes, with_sizes
 
@@ -86,15 +86,15 @@ class OpenProgram:
     def is_open(self) -> bool:
         return bool(self.axes or self.shapes)
 
-    def what_is_open(self) -> str:
+    def open_sizes_text(self) -> str:
         """Return the open axes and shapes as text, for display."""
         types = {argument.name: argument.type for argument in self.inputs}
         axes = [f"mesh axis {name}" for name in self.axes]
         return ", ".join([*axes, *(f"{name}: {types[name]}" for name in self.shapes)])
 
-    def what_is_held(self) -> str:
+    def specializations_text(self) -> str:
         """Return the sizes of all specializations in the file as text, for display."""
-        return f"it has specialisations for {'; '.join(map(str, self.held)) or 'no sizes'}"
+        return f"it has specializations for {'; '.join(map(str, self.held)) or 'no sizes'}"
 
     def sizes(self, meshes: Sequence[Mesh], input_shapes: Shapes) -> Sizes:
         """Return the sizes that select the specialization for these meshes and shapes of inputs.
@@ -108,7 +108,7 @@ class OpenProgram:
             ShardingError: MG0201, sizes of mesh axes are missing.
             ArgumentError: MG0601, shapes are missing or contradict the signature.
         """
-        shapes = shapes_given(input_shapes)
+        shapes = validated_shapes(input_shapes)
         if missing := self.missing_axes(meshes):
             raise ShardingError(*missing)
         table = {argument.name: argument for argument in self.inputs}
@@ -126,7 +126,7 @@ class OpenProgram:
             if len(shape) < len(shapes[name])
         ]
         if texts:
-            hint = f"open is {self.what_is_open()}; {self.what_is_held()}"
+            hint = f"open is {self.open_sizes_text()}; {self.specializations_text()}"
             raise ArgumentError(*(Diagnostic("MG0601", text, hint=hint) for text in texts))
         sizes = axis_sizes(meshes)
         axes = tuple((name, size) for name in self.axes if (size := sizes[name]) is not None)
@@ -147,7 +147,7 @@ class OpenProgram:
             Diagnostic(
                 "MG0201",
                 f"the size of mesh axis '{name}' is unknown until load",
-                hint=f"{hint.replace('%s', name)}; {self.what_is_held()}",
+                hint=f"{hint.replace('%s', name)}; {self.specializations_text()}",
             )
             for name in self.axes
             if sizes[name] is None
@@ -155,7 +155,7 @@ class OpenProgram:
 
     def lacking(self, sizes: Sizes, reason: str = "") -> MissingError:
         """Return the error for sizes without a specialization, if the compiler is missing."""
-        message = f"{self.name} has no specialisation for {sizes}: {self.what_is_held()}"
-        hint = "compile the program for these sizes too, or install the compiler, which specialises it at load"
+        message = f"{self.name} has no specialization for {sizes}: {self.specializations_text()}"
+        hint = "compile the program for these sizes too, or install the compiler, which specializes it at load"
         notes = ((reason, None),) if reason else ()
         return MissingError(Diagnostic("MG0602", message, None, notes, hint))

@@ -211,7 +211,7 @@ class Schedule:
         return sum(e.hidden for e in self.exposures) + inner
 
     @cached_property
-    def given_up(self) -> Mapping[int, int]:
+    def overwritten_inputs(self) -> Mapping[int, int]:
         """Return the donated storages that the step overwrites, mapped to the output storages that take their bytes."""
         pairs = ((self.buffers[number].storage for number in pair) for pair in self.donated.items())
         return {
@@ -225,7 +225,7 @@ class Schedule:
         The item that writes the result must be the last one that reads the storage. The result may be a part of a
         storage.
         """
-        replaced = {output: donated for donated, output in self.given_up.items()}
+        replaced = {output: donated for donated, output in self.overwritten_inputs.items()}
         for item in self.items:
             storages = [self.buffers[n].storage for n in item.inputs]
             storage_at = {(self.buffers[n].offset, self.buffers[n].end): n for n in storages if self._is_in_arena(n)}

@@ -17,9 +17,9 @@ from meshgen.runtime.module_file.call_json import require_fit, require_state
 from meshgen.runtime.module_file.manifest import Binding, Parts
 from meshgen.runtime.module_file.manifest_reading import parts_from_json
 from meshgen.runtime.module_file.members import Folder, Members, damaged
-from meshgen.runtime.sizes import Given, bound, refuse_other_count
-from meshgen.runtime.validation.checked import checked_manifest, load_part, reading
-from meshgen.runtime.validation.checker_parts import check_parts
+from meshgen.runtime.sizes import Given, bound, require_device_count
+from meshgen.runtime.validation.load_checks import checked_manifest, load_part, reading
+from meshgen.runtime.validation.multi_mesh_checker import check_parts
 
 Array = np.ndarray[Any, Any]
 
@@ -93,7 +93,7 @@ class LoadedProgram(LoadedModule):
         """
         meshes = bound(self.meshes, mesh, devices)
         if devices is not None:
-            refuse_other_count(meshes, devices)
+            require_device_count(meshes, devices)
         return self
 
     @property

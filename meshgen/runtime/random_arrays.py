@@ -16,8 +16,7 @@ def random_array(tensor_type: TensorType, seed: Sequence[int]) -> np.ndarray[Any
     """Return an array of normally distributed floats, or of integers from 1 to 7. It is never all zero.
 
     Equal seeds give equal arrays. Floats of rank 2 and more are scaled by the inverse root of their first dim, as
-    weights
-    are. Reductions over this dim then stay near 1, so that large results do not hide errors.
+    weights are. Reductions over this dim then stay near 1, so that large results do not hide errors.
     """
     if is_complex(tensor_type.dtype):
         real, imaginary = (

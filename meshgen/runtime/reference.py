@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from meshgen.ccl.between import Post
-from meshgen.ccl.local import Pending, communicate
+from meshgen.ccl.local_transport import Pending, communicate
+from meshgen.ccl.mesh_transfers import Post
 from meshgen.ir.graph import Node, Value
 from meshgen.ir.predicates import is_transfer, is_transfer_recv, is_transfer_send
 from meshgen.mesh import Mesh
-from meshgen.runtime.control_flow import require_one_way
+from meshgen.runtime.control_flow import require_equal_choices
 from meshgen.runtime.execute import Choice, Frame, Rank, Request
 from meshgen.runtime.launch import Launch
 from meshgen.runtime.module_file.manifest import Manifest
@@ -96,7 +96,7 @@ def _run_together(running: Sequence[Iterator[Request]], mesh: Mesh, post: Post) 
     while any(now := [next(request, None) for request in running]):
         if choices := [request for request in now if isinstance(request, Choice)]:
             numbers = [request.number if isinstance(request, Choice) else None for request in now]
-            require_one_way(choices[0].item, numbers)
+            require_equal_choices(choices[0].item, numbers)
         else:
             pending = [request if isinstance(request, Pending) else None for request in now]
             communicate(pending, mesh, post.wires, post.first_rank[mesh.name])

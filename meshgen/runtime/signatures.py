@@ -25,7 +25,7 @@ from meshgen.errors import Diagnostic, MissingError, ModuleError, UsageError, sy
 from meshgen.packages import install
 from meshgen.runtime.module_file import container
 from meshgen.runtime.module_file.members import SIGNATURE, Members
-from meshgen.runtime.validation.checked import checked_manifest
+from meshgen.runtime.validation.load_checks import checked_manifest
 
 _MAX_KEY_BYTES = 1 << 16  # largest size of a key file in bytes (chosen: ed25519 keys take about 120)
 # prefix of the signed message, which separates it from messages that other programs sign with the same key

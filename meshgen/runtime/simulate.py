@@ -12,14 +12,14 @@ from typing import TypeVar
 
 import numpy as np
 
-from meshgen.ccl.between import Post
+from meshgen.ccl.mesh_transfers import Post
 from meshgen.ccl.simulated import Mailbox, cut, run_collective
 from meshgen.errors import ArgumentError, Diagnostic, RuntimeFailure
 from meshgen.identity_dict import identities
 from meshgen.ir.graph import Graph, Module, Node, Value
-from meshgen.ir.group_calls import calls_of
-from meshgen.ir.loops import always_ends
-from meshgen.ir.parts import parts_of
+from meshgen.ir.group_calls import single_operand_calls
+from meshgen.ir.loops import has_bounded_loops
+from meshgen.ir.multi_mesh import parts_of
 from meshgen.ir.predicates import (
     is_control,
     is_if,
@@ -143,7 +143,7 @@ class Simulation:
         if is_transfer(node):
             return self._between(node, operands)
         if node.op in COLLECTIVES:
-            pairs = zip(calls_of(node), operands, strict=True)
+            pairs = zip(single_operand_calls(node), operands, strict=True)
             return [run_collective(call, self.mesh, shards, self._mailbox) for call, shards in pairs]
         if is_control(node) and any(_mentions(region, COLLECTIVES | AWAITED) for region in node.regions):
             return self._control(node, operands, values)
@@ -192,7 +192,7 @@ class Simulation:
             return self._scan(node, operands, values)
         branches = [_branch(node, choice) for choice in operands[0]]
         if len(set(branches)) > 1 and not all(
-            map(always_ends, node.regions)
+            map(has_bounded_loops, node.regions)
         ):  # Only the taken branches run, because a loop in another branch might not terminate.
             self._agreed(node, operands[0])
         branch_results = {

@@ -34,7 +34,7 @@ class Sizes:
         return ", ".join([*(f"{name}={size}" for name, size in self.axes), *shapes])
 
     def record(self) -> dict[str, Any]:
-        """Return the sizes as JSON values, in the form of the arguments `mesh` and `args`."""
+        """Return the sizes as JSON values, in the form of the arguments `mesh` and `args` of `mg.load`."""
         return {"mesh": dict(self.axes), "args": {name: list(shape) for name, shape in self.shapes}}
 
 
@@ -83,7 +83,7 @@ def bound(meshes: Sequence[Mesh], mesh_sizes: Given, devices: int | None = None)
     return tuple(_filled(mesh, count) for mesh in meshes)
 
 
-def refuse_other_count(meshes: Sequence[Mesh], count: int, of: str = "are requested") -> None:
+def require_device_count(meshes: Sequence[Mesh], count: int, of: str = "are requested") -> None:
     """Raise MissingError MG0603 if `count` differs from the number of devices of a program without open axes."""
     if not all(mesh.is_static for mesh in meshes):
         return
@@ -102,7 +102,7 @@ def refuse_launched(meshes: Sequence[Mesh]) -> None:
     """
     count = launched_processes()
     if count is not None and count > 1:
-        refuse_other_count(meshes, count, "processes were started by a launcher")
+        require_device_count(meshes, count, "processes were started by a launcher")
 
 
 def device_count(devices: Any) -> int:

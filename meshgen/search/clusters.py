@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 
 from meshgen.ir.graph import Value
-from meshgen.sharding.propagation.joints import Edge
+from meshgen.sharding.propagation.edges import Edge
 from meshgen.sharding.propagation.sites import Site
 
 # Distance in ops up to which the surroundings of two sites must be alike for one cluster (chosen: with more, layers

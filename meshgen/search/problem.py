@@ -1,4 +1,4 @@
-"""Build the labelling problem of a search: a strategy over all mesh axes for every cluster of sites.
+"""Build the labeling problem of a search: a strategy over all mesh axes for every cluster of sites.
 
 Example, `%h = dot_general %x, %w` on x=2, y=2, nothing annotated:
 
@@ -26,20 +26,20 @@ from meshgen.ir.graph import Module, Value
 from meshgen.ops.classes import CONTRACTIONS
 from meshgen.search.clusters import clusters_of
 from meshgen.search.strategies import Strategies, StrategyLists
-from meshgen.search.work import Placing, tile_of
-from meshgen.sharding.propagation.amounts import UnsplitProgram, view_of
+from meshgen.search.tile_time import Placing, tile_of
 from meshgen.sharding.propagation.choices import AxisProblem, ProblemCaches
 from meshgen.sharding.propagation.network import Array, Table
 from meshgen.sharding.propagation.pseudo_ops import is_changed_carry, is_input, is_output
 from meshgen.sharding.propagation.sites import Site, sites_of
 from meshgen.sharding.propagation.solve import named_axes
 from meshgen.sharding.propagation.states import Link, State
+from meshgen.sharding.propagation.unsplit_program import UnsplitProgram, view_of
 from meshgen.spec import Sharding
 
 
 @dataclass(frozen=True)
 class Problem:
-    """The labelling problem. The first variables belong to clusters: `clusters[site]` is the variable of a site.
+    """The labeling problem. The first variables belong to clusters: `clusters[site]` is the variable of a site.
 
     Costs in `tables` are seconds. `memory` has bytes per device of the arguments and results, by label.
     """
@@ -95,7 +95,7 @@ class Problem:
         return [Table(scope, costs * (times - 1)) for scope, costs in self.tables if len(scope) > 1]
 
     def shardings(self, chosen: Sequence[int]) -> list[Sharding]:
-        """Return the sharding of each input under the labelling `chosen`."""
+        """Return the sharding of each input under the labeling `chosen`."""
         shardings: list[Sharding] = []
         for site, cluster in zip(self.sites, self.clusters, strict=True):
             if is_input(site.node):
@@ -131,7 +131,7 @@ def problem_of(module: Module, target: str = DEFAULT_TARGET) -> Problem:
     whole = UnsplitProgram.of(sites)
     joints = whole.edges
     axes = [axis for axis in parts.all() if (module.mesh.axis_size(axis) or 1) > 1]
-    links = [Link.of(module.mesh, axis, pins=False, is_hurried=True) for axis in axes]
+    links = [Link.of(module.mesh, axis, pins=False, counts_latency=True) for axis in axes]
     view = view_of(whole, {}, module.mesh)
     problems = [AxisProblem(sites, link, [], view, ProblemCaches()) for link in links]
     clusters = clusters_of(sites, joints)

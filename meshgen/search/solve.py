@@ -1,4 +1,4 @@
-"""Solve a labelling problem under a memory cap by integer programming: exact reductions first, HiGHS for the rest.
+"""Solve a labeling problem under a memory cap by integer programming: exact reductions first, HiGHS for the rest.
 
 Example: input `%w` replicated (8 GB) or split (2 GB), a dot that reads it replicated; memory of 4 GB
 
@@ -44,7 +44,7 @@ SCALE = 1e6  # Seconds to microseconds: the solver's absolute tolerances of 1e-7
 
 @dataclass(frozen=True)
 class Solution:
-    """A label of every variable, its cost in seconds, and a lower bound on the cost of any labelling within the cap."""
+    """A label of every variable, its cost in seconds, and a lower bound on the cost of any labeling within the cap."""
 
     labels: tuple[int, ...]
     seconds: float
@@ -63,14 +63,14 @@ def solve(
     sizes: Sequence[int], tables: Sequence[Table], memory: Mapping[int, Array], cap: float | None, seconds: float,
     *, relaxed_only: bool = False,
 ) -> Solution | None:  # fmt: skip
-    """Return the cheapest labelling whose memory is within `cap` bytes, or None if none exists or is found in time.
+    """Return the cheapest labeling whose memory is within `cap` bytes, or None if none exists or is found in time.
 
-    Without a cap a labelling is always found, except with `relaxed_only`.
+    Without a cap a labeling is always found, except with `relaxed_only`.
 
     Args:
         memory: bytes by label, for the variables that take memory.
         cap: None if memory does not matter.
-        seconds: time limit; the first linear program may exceed it. After a timeout, elimination finds a labelling
+        seconds: time limit; the first linear program may exceed it. After a timeout, elimination finds a labeling
         without proof.
         relaxed_only: without a cap, return None if the linear program is not integral.
     """
@@ -97,25 +97,25 @@ def solve(
 
 
 def cost_of(tables: Sequence[Table], labels: Sequence[int]) -> float:
-    """Return the cost of a labelling."""
+    """Return the cost of a labeling."""
     return math.fsum(float(costs[tuple(labels[v] for v in scope)]) for scope, costs in tables)
 
 
 def bytes_of(memory: Mapping[int, Array], labels: Sequence[int]) -> float:
-    """Return the memory that a labelling takes."""
+    """Return the memory that a labeling takes."""
     return math.fsum(float(bytes_[labels[variable]]) for variable, bytes_ in memory.items())
 
 
 def _eliminated(sizes: Sequence[int], tables: Sequence[Table]) -> Solution:
-    """Find a labelling by elimination, after the linear program ran out of time."""
-    labelling = cheapest([*sizes], [*tables])
-    return Solution(labelling.labels, labelling.cost, least_cost([*sizes], [*tables]))
+    """Find a labeling by elimination, after the linear program ran out of time."""
+    labeling = cheapest([*sizes], [*tables])
+    return Solution(labeling.labels, labeling.cost, least_cost([*sizes], [*tables]))
 
 
 def _priced(
     sizes: Sequence[int], tables: Sequence[Table], memory: Mapping[int, Array], cap: float, price: float, deadline: float
 ) -> tuple[int, ...] | None:  # fmt: skip
-    """Return a labelling within the cap, by minimizing cost plus a price per byte that rises from the dual price.
+    """Return a labeling within the cap, by minimizing cost plus a price per byte that rises from the dual price.
 
     The integer programs with a price have no memory constraint, so their relaxations are usually integral.
     """
@@ -174,7 +174,7 @@ class _Program:
         return Solution(network.chosen(), network.constant, min(lower_bound, network.constant))
 
     def relaxed(self, seconds: float) -> _Relaxed | None:
-        """Solve the linear program. Returns None if no labelling is within the cap, or the time limit is exceeded."""
+        """Solve the linear program. Returns None if no labeling is within the cap, or the time limit is exceeded."""
         if not self.left:
             return None if self.cap is not None and self.least_bytes > self.cap else _Relaxed(0.0, {}, 0.0)
         equalities, right_sides = self._equalities()

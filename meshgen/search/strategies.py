@@ -22,7 +22,7 @@ import numpy as np
 from meshgen.cost_model.kernels import Device
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Value
-from meshgen.search.work import Placing, TileWork
+from meshgen.search.tile_time import Placing, TileWork
 from meshgen.sharding.propagation.choices import AxisProblem
 from meshgen.sharding.propagation.labels import Label, labels_of
 from meshgen.sharding.propagation.network import Array
@@ -43,7 +43,7 @@ class Strategies:
         return [tuple(label.operands[index] for label in strategy) for strategy in self.labels]
 
     def of_result(self, index: int) -> list[Placing]:
-        """Return for each strategy the state of a result along every axis."""
+        """Return how each strategy shards result `index`: per mesh axis a dim, a partial sum, or replicated."""
         return [tuple(label.results[index] for label in strategy) for strategy in self.labels]
 
 

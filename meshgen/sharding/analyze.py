@@ -20,11 +20,11 @@ from meshgen.ir.reasons import reason_of
 from meshgen.ir.symbols import Dim, names_in
 from meshgen.mesh import Mesh
 from meshgen.ops.classes import COMMUNICATING
-from meshgen.ops.flops import loop_runs, named_trips
+from meshgen.ops.flops import loop_runs, symbolic_trip_count
 from meshgen.sharding.arithmetic import Work, work_of
 from meshgen.sharding.live import Peak, local_type, peak_of
-from meshgen.sharding.optimizations.rewrite import moved_ends
-from meshgen.sharding.unknown import nominal_mesh
+from meshgen.sharding.optimizations.walk import moved_ends
+from meshgen.sharding.unknown_axes import nominal_mesh
 
 
 class CollectiveRecord(NamedTuple):
@@ -186,7 +186,7 @@ class _CollectiveReader:
             if node.op in COMMUNICATING:
                 yield self._record(node, times)
             elif node.op in REPEATED:
-                for region, count in loop_runs(node, named_trips(node, graph)):
+                for region, count in loop_runs(node, symbolic_trip_count(node, graph)):
                     yield from self.collectives(region, times * count)
             elif node.op in WITH_PROGRAMS:
                 branches = [list(self.collectives(region, times)) for region in node.regions]

@@ -6,9 +6,9 @@ from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from meshgen.errors import place_text
-from meshgen.ir.forms import form_of
+from meshgen.errors import location_text
 from meshgen.ir.graph import Graph, Node, TensorType, Value
+from meshgen.ir.node_keys import form_of
 from meshgen.ir.op_names import REPEATED, WITH_PROGRAMS
 from meshgen.ir.predicates import is_kernel
 from meshgen.mesh import Mesh, overlaps
@@ -42,7 +42,7 @@ class Work:
     @property
     def source(self) -> str:
         """Return the source location of the op as text."""
-        return place_text(self.node.loc)
+        return location_text(self.node.loc)
 
     def record(self) -> dict[str, Any]:
         """Return the fields for `--json`."""

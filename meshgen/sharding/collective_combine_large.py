@@ -13,7 +13,7 @@ from meshgen.compilation import Compilation, module_pass
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Module
 from meshgen.sharding.optimizations.collective_combine import combined
-from meshgen.sharding.rewrites.compare import link_seconds
+from meshgen.sharding.rewrites.program_cost import link_seconds
 
 
 @module_pass("collective-combine-large", "partition", applies="if cheaper")

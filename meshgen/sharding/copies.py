@@ -17,7 +17,7 @@ from meshgen.ir.graph import Node, Value
 from meshgen.ir.notes import Notes
 from meshgen.mesh import Mesh
 from meshgen.ops.classes import COMMUNICATING
-from meshgen.sharding.reasons import Party, reshard_reason
+from meshgen.sharding.collective_reasons import Party, reshard_reason
 from meshgen.sharding.reshard.plan import ReshardPlan, Step, plan_reshard, same_layout
 from meshgen.sharding.reshard.problem import Cost
 from meshgen.spec import Sharding

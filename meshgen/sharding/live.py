@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from meshgen.errors import bracketed, place_text
+from meshgen.errors import bracketed, location_text
 from meshgen.ir.graph import Graph, Node, TensorType, Value
 from meshgen.ir.predicates import is_constant
 from meshgen.ir.regions import program_regions, used_by
@@ -72,7 +72,7 @@ class _PeakReader:
 
     def live(self, value: Value, op: str) -> Live:
         tensor_type = local_type(value, self._mesh)
-        return Live(value.name, str(tensor_type), op, tensor_type.nbytes, place_text(value.loc))
+        return Live(value.name, str(tensor_type), op, tensor_type.nbytes, location_text(value.loc))
 
     def peak(self, graph: Graph) -> Peak:
         """Return the memory peak of the graph, not counting its inputs."""
@@ -84,7 +84,7 @@ class _PeakReader:
         producers = {value: producer.op for producer in graph.nodes for value in producer.results}
         inner = self._needs(node)
         live = [self.live(value, producers[value]) for value, count in alive.items() if count]
-        at = inner.at or f"{node.op}" + bracketed(place_text(node.loc))
+        at = inner.at or f"{node.op}" + bracketed(location_text(node.loc))
         return Peak(best[1], (*live, *inner.live), at)
 
     def _needs(self, node: Node) -> Peak:

@@ -14,18 +14,18 @@ from dataclasses import replace
 
 from meshgen.errors import Diagnostic, ProgramError
 from meshgen.ir.canonical import canonical_order
+from meshgen.ir.flatten_manual import has_annotations, is_open
 from meshgen.ir.graph import Graph, Module, Node, NodeSharding, Value
-from meshgen.ir.manual import has_annotations, is_open
 from meshgen.ir.op_names import ANNOTATIONS
 from meshgen.ir.predicates import is_annotation, is_control, is_loop, is_manual
 from meshgen.ir.regions import all_values, flow_regions, rewired
 from meshgen.mesh import Mesh
+from meshgen.sharding.collective_reasons import Party, input_party, node_party, output_party
 from meshgen.sharding.copies import Copies, Names
 from meshgen.sharding.manual_bodies import partition_manual_body, wrapped
-from meshgen.sharding.propagation.tiles import free_part
-from meshgen.sharding.reasons import Party, input_party, node_party, output_party
+from meshgen.sharding.propagation.manual_bodies import free_part
 from meshgen.sharding.reshard.plan import same_layout
-from meshgen.sharding.unknown import at_nominal_sizes
+from meshgen.sharding.unknown_axes import at_nominal_sizes
 from meshgen.sizes.program import output_names
 from meshgen.spec import Sharding
 
@@ -79,7 +79,8 @@ def _all_nodes(graph: Graph) -> Iterator[Node]:
 def annotations_of(graph: Graph) -> Iterator[Node]:
     """Yield the annotations of a program in program order.
 
-    Annotations in the regions of loops, branches and open bodies come after the op that has the region.
+    Annotations in a region come after the op that has the region. The regions are those of loops, of branches and of
+    manual computations that leave some mesh axes to propagation.
     """
     for node in graph.nodes:
         if is_annotation(node):
@@ -172,7 +173,7 @@ class _ReshardWriter:
             self.define(result, copies.get(target, party), party, nodes)
         if is_annotation(node):
             shardings = Value(value.type, granted=(self.annotations[result],), is_bound=is_for_users(node))
-            self._copies[result].value.stands_for(shardings)
+            self._copies[result].value.inherit_annotations(shardings)
 
     def _region(self, node: Node, number: int) -> Graph:
         """Return region `number` of `node` with materialized shardings.

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from meshgen.compilation import Compilation, Pass
 from meshgen.ir.graph import Module
-from meshgen.ops.live import without_dead
+from meshgen.ops.dead_code import without_dead
 from meshgen.sharding.optimizations.all_gather_sink import all_gather_sink
 from meshgen.sharding.optimizations.all_reduce_fold import all_reduce_fold
 from meshgen.sharding.optimizations.all_reduce_reassociate import all_reduce_reassociate
@@ -31,10 +31,10 @@ from meshgen.sharding.optimizations.loop_reduce_hoist import loop_reduce_hoist
 from meshgen.sharding.optimizations.masked_dot_to_ragged import masked_dot_to_ragged
 from meshgen.sharding.optimizations.ragged_drop_all_reduce import ragged_drop_all_reduce
 from meshgen.sharding.optimizations.reshard_replan import reshard_replan
-from meshgen.sharding.optimizations.rewrite import total_bytes
 from meshgen.sharding.optimizations.slice_hoist import slice_hoist
 from meshgen.sharding.optimizations.softmax_in_one_read import softmax_in_one_read
-from meshgen.sharding.unknown import at_nominal_sizes
+from meshgen.sharding.optimizations.walk import total_bytes
+from meshgen.sharding.unknown_axes import at_nominal_sizes
 
 _FIRST = (
     canonicalize_collectives,

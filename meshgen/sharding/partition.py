@@ -14,17 +14,17 @@ from dataclasses import replace
 from functools import lru_cache
 
 from meshgen.errors import Diagnostic, ProgramError, ShardingError
-from meshgen.ir.forms import Form, form_of
 from meshgen.ir.graph import Graph, Module, Node, TensorType, Value
-from meshgen.ir.partial_kinds import kind_faults
+from meshgen.ir.node_keys import Form, form_of
 from meshgen.ir.predicates import is_control, is_manual, is_optimization_barrier
+from meshgen.ir.reduction_kinds import kind_faults
 from meshgen.mesh import Mesh
-from meshgen.ops.live import live_nodes
+from meshgen.ops.dead_code import live_nodes
 from meshgen.ops.registry import has_rule, rule_of
 from meshgen.sharding.partitioners import PARTITIONERS, LocalBuilder, Site, local_type, sharding_of
 from meshgen.sharding.partitioners.legality import find_barrier_fault, find_control_fault, find_fault
 from meshgen.sharding.partitioners.local_moves import cut
-from meshgen.sharding.unknown import for_all_sizes
+from meshgen.sharding.unknown_axes import for_all_sizes
 from meshgen.spec import Sharding
 
 _ShardedForm = tuple[Form, tuple[Sharding | None, ...]]  # a node's form, and the shardings of its operands and results
@@ -57,7 +57,7 @@ def partition(module: Module, arguments: str = "local") -> Module:
         builder.loc = value.loc
         is_global = arguments == "global"
         local_values[value] = cut(builder, argument, sharding_of(value), value.type.sizes) if is_global else argument
-        local_values[value].stands_for(value)
+        local_values[value].inherit_annotations(value)
     _write_local_nodes(graph, builder, local_values)
     local.outputs = [local_values[value] for value in graph.outputs]
     local.nodes = live_nodes(local)
@@ -87,7 +87,7 @@ def _write_local_nodes(graph: Graph, builder: LocalBuilder, local_values: dict[V
             local_values[value] = local
             if not local.name:
                 local.name, local.id = value.name, value.id
-            local.stands_for(value)
+            local.inherit_annotations(value)
             expected = local_type(value, builder.mesh)
             assert local.type == expected, f"{node.op} made {local.type} but its sharding gives {expected}"
 

@@ -24,7 +24,7 @@ from meshgen.sharding.candidates.search import Search
 from meshgen.sharding.candidates.table import GENERATORS
 from meshgen.sharding.propagation.solve import Solved, solve_as_written
 from meshgen.sharding.rewrites.passes import SIMPLIFICATIONS
-from meshgen.sharding.unknown import at_nominal_sizes
+from meshgen.sharding.unknown_axes import at_nominal_sizes
 
 
 @at_nominal_sizes

@@ -26,7 +26,7 @@ from meshgen.ir.inline import copy_nodes
 from meshgen.ir.predicates import is_control, is_scan
 from meshgen.ir.regions import all_nodes, captured, used_by
 from meshgen.ops.classes import AWAITED, COLLECTIVES
-from meshgen.ops.live import live_nodes
+from meshgen.ops.dead_code import live_nodes
 
 
 @module_pass("scan-prefetch", "partition", applies="if cheaper")

@@ -1,6 +1,6 @@
 """Stages from a propagated program to the program of one device; each stage runs once per program.
 
-Propagation compares candidates by their local programs (`rewrites/compare.py`). The later stages reuse the local
+Propagation compares candidates by their local programs (`rewrites/program_cost.py`). The later stages reuse the local
 program of the chosen candidate.
 """
 

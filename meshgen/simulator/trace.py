@@ -13,8 +13,8 @@ from typing import Any
 
 from meshgen.ir.predicates import is_control
 from meshgen.mesh import Mesh
-from meshgen.runtime.measured import Span as Measured
 from meshgen.runtime.plan import COMMUNICATION, COMPUTE, NETWORK, STREAMS, Item
+from meshgen.runtime.recording import Span as Measured
 from meshgen.simulator.network import moved_bytes
 from meshgen.simulator.simulation import PartTimes, Simulation
 from meshgen.simulator.timeline import Span
@@ -38,7 +38,7 @@ def trace_of(simulation: Simulation) -> dict[str, Any]:
 
 
 def measured_trace(spans: Sequence[Measured], meshes: Sequence[Mesh]) -> dict[str, Any]:
-    """Return the trace of a measured step (`meshgen/runtime/measured.py`), with names and tracks as in a predicted one."""
+    """Return the trace of a measured step (`meshgen/runtime/recording.py`), with names and tracks as in a predicted one."""
     ends = itertools.accumulate(mesh.size for mesh in meshes)
     firsts = {mesh.name: end - mesh.size for mesh, end in zip(meshes, ends, strict=True)}
     events: list[Event] = []

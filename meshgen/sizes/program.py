@@ -24,8 +24,8 @@ from meshgen.ops.op import Trait
 from meshgen.ops.registry import with_trait
 from meshgen.ops.types.inference import infer_types
 from meshgen.ops.types.site import known, shapes_agree
+from meshgen.sizes.size_classes import SizeClasses, size_classes_of
 from meshgen.sizes.size_ops import KnownSizes
-from meshgen.sizes.ties import Ties, ties_of
 from meshgen.spec import Sharding
 
 SIZE_QUERIES = with_trait(Trait.SIZE_QUERY)
@@ -42,7 +42,7 @@ def output_names(graph: Graph) -> list[str]:
     return ["result"] if count == 1 else [f"result.{number}" for number in range(count)]
 
 
-def refuse_unknown_dims(module: Module) -> None:
+def require_known_dims(module: Module) -> None:
     """Raise ProgramError if the size of an input, a result or a mesh axis is unknown, or a size operand is not folded.
 
     These four groups are checked in turn, and only the faults of the first invalid group are reported.
@@ -112,7 +112,7 @@ def _example(tensor_type: TensorType) -> str:
     return "x".join(str(size or 8) for size in tensor_type.shape)
 
 
-def given_types(graph: Graph, shapes: Mapping[str, Sequence[int | None]]) -> list[TensorType]:
+def types_with_shapes(graph: Graph, shapes: Mapping[str, Sequence[int | None]]) -> list[TensorType]:
     """Return the types of all inputs with the unknown sizes replaced by those in `shapes` (input name -> shape).
 
     A size of None in `shapes` leaves the size in the program unchanged.
@@ -150,12 +150,12 @@ def with_shapes(module: Module, shapes: Mapping[str, Sequence[int | None]]) -> M
         ProgramError: MG0104 if a size contradicts the program, MG0208 if a size stays unknown.
     """
     graph = module.graph
-    requested_types = given_types(graph, shapes)
+    requested_types = types_with_shapes(graph, shapes)
     input_types = [
         _remembered(name, value.type, kind) if None in value.type.shape and None not in kind.shape else kind
         for name, value, kind in zip(input_names(graph), graph.inputs, requested_types, strict=True)
     ]
-    ties = ties_of(graph)
+    ties = size_classes_of(graph)
     arguments = [Value(kind) for kind in input_types]
     writer = _TypedGraphWriter(module.mesh, ties)
     result = writer.graph(graph, arguments, {})
@@ -236,7 +236,7 @@ class _TypedGraphWriter:
     """Copies graphs, infers the result types again from known input types, and collects faults."""
 
     mesh: Mesh
-    ties: Ties
+    ties: SizeClasses
     known: KnownSizes = field(default_factory=KnownSizes)
 
     @property

@@ -13,9 +13,9 @@ import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from meshgen.ir.flatten_manual import meshes_of, settle_manual
 from meshgen.ir.graph import Graph, Node, TensorType, Value
 from meshgen.ir.loops import trip_count
-from meshgen.ir.manual import meshes_of, settle_manual
 from meshgen.ir.regions import captured
 from meshgen.mesh import Mesh
 from meshgen.ops.evaluate.common import neutral

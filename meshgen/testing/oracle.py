@@ -22,7 +22,7 @@ from meshgen.ir.graph import (
     is_inexact,
     real_dtype,
 )
-from meshgen.ir.parts import whole_graph
+from meshgen.ir.multi_mesh import whole_graph
 from meshgen.mesh import Mesh
 from meshgen.ops.evaluate.evaluator import evaluate
 from meshgen.ops.tolerance.bounds import error_bound

@@ -13,7 +13,7 @@ from meshgen import api
 from meshgen.testing.generators.parameters import Nested, names_of, random_parameters, replaced, shuffled
 
 
-def calls_agree(seed: int, *, in_any_order: bool = True) -> str:
+def find_call_mismatch(seed: int, *, in_any_order: bool = True) -> str:
     """Compile and save the random function of a seed, call it in several ways, and compare the results.
 
     Args:

@@ -30,7 +30,7 @@ from meshgen.runtime.sizes import bound
 from meshgen.sizes.program import at_meshes
 from meshgen.testing.generators import ODD, USUAL, WIDE
 from meshgen.testing.oracle import Run, check
-from meshgen.testing.random_calls import calls_agree
+from meshgen.testing.random_calls import find_call_mismatch
 from meshgen.testing.random_graphs import (
     random_local_program,
     random_open_program,
@@ -73,7 +73,7 @@ def options_of(seed: int) -> Options:
     return Options("cpu", "global" if seed % 5 == 1 else "local")
 
 
-def through_module(plans: Sequence[Schedule]) -> Run:
+def runner_from_file(plans: Sequence[Schedule]) -> Run:
     """Return a function that runs a fused program on the reference device, from a file with the schedule of each mesh."""
 
     def run(fused: Module, args: Sequence[Array]) -> list[Array]:
@@ -113,7 +113,7 @@ def find_fault(module: Module, options: Options, seed: int = 0) -> Fault | None:
         context = context_of(options)
         fused = run_stages(module, options, Timing(), "fuse", context=context)["fuse"]
         plans = [(make_schedule(part, context), part.mesh) for part in fused.parts or [fused]]
-        runs = [through_module([plan for plan, _ in plans])]
+        runs = [runner_from_file([plan for plan, _ in plans])]
         for plan, mesh in plans:
             _write_sources(plan, mesh)
         result = check(module, pipeline=lambda _: fused, seed=seed, runs=runs)
@@ -151,7 +151,7 @@ def check_random(count: int, first: int, folder: Path, progress: Progress | None
             failures.append(_unbuilt_failure(seed, fault, folder))
             continue
         try:
-            modules = closings(seed, options) if is_open(seed) else [program_of(seed)]
+            modules = closed_programs_of(seed, options) if is_open(seed) else [program_of(seed)]
         except Exception as error:  # for example, open sizes that cannot be closed
             failures.append(_unbuilt_failure(seed, _fault_of(error), folder))
             continue
@@ -164,13 +164,13 @@ def check_random(count: int, first: int, folder: Path, progress: Progress | None
 
 def _fault_of_calls(seed: int) -> Fault | None:
     try:
-        text = calls_agree(seed)
+        text = find_call_mismatch(seed)
     except Exception as error:
         return _fault_of(error)
     return Fault("wrong results when called", text) if text else None
 
 
-def closings(seed: int, options: Options) -> list[Module]:
+def closed_programs_of(seed: int, options: Options) -> list[Module]:
     """Return the open program of a seed at each set of trial sizes for which it is valid. The program is read back from
     its text.
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from meshgen.errors import MeshgenError
 from meshgen.ir.graph import Annotation, Graph, Module, Node, TensorType, Value
-from meshgen.ir.loops import always_ends
+from meshgen.ir.loops import has_bounded_loops
 from meshgen.ir.regions import needed_nodes, rewired, used_by
 from meshgen.mesh import Mesh, make_mesh, split_ref
 from meshgen.mlir.shard.complete import complete_local
@@ -77,7 +77,7 @@ def _is_consistent(module: Module) -> bool:
     graph = module.graph
     if module.stage == "partition":
         return not verify_graph(graph, module.mesh)
-    if verify_graph(graph) or not always_ends(graph):
+    if verify_graph(graph) or not has_bounded_loops(graph):
         return False
     graph = on_one_device(graph, module.mesh, *module.meshes)
     arrays: dict[Value, Any] = dict(zip(graph.inputs, random_arguments(module), strict=True))

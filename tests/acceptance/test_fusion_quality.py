@@ -11,7 +11,7 @@ import pytest
 
 from meshgen import api
 from meshgen.codegen.building.build import build_kernels, request_of
-from meshgen.codegen.sectors import efficiency, kernel_traffic
+from meshgen.codegen.memory_efficiency import efficiency, kernel_traffic
 from meshgen.compiled.executable import Executable
 from meshgen.ops.factors import Factors
 from meshgen.ops.segments import segments

@@ -124,7 +124,7 @@ def random_tensors(grid: Sequence[int], *shape: int) -> Tensors:
     return {device: random.standard_normal(shape).astype(np.float32) for device in model.devices(grid)}
 
 
-MODELLED: dict[str, tuple[Sequence[int], Sequence[int], Callable[[Tensors], Expected]]] = {
+MODELED: dict[str, tuple[Sequence[int], Sequence[int], Callable[[Tensors], Expected]]] = {
     "op_all_reduce": ((3, 4), (3, 4), lambda x: model.all_reduce(x, (3, 4), (1, 0), np.maximum, np.float64)),
     "op_reduce": (
         (4, 3),
@@ -136,9 +136,9 @@ MODELLED: dict[str, tuple[Sequence[int], Sequence[int], Callable[[Tensors], Expe
 }
 
 
-@pytest.mark.parametrize("name", MODELLED)
+@pytest.mark.parametrize("name", MODELED)
 def test_op_matches_reference_model(name: str, tmp_path: Path) -> None:
-    grid, shape, expected = MODELLED[name]
+    grid, shape, expected = MODELED[name]
     operand = random_tensors(grid, *shape)
     assert_on_devices(on_devices(loaded(name, tmp_path), grid, operand), expected(operand))
 
@@ -242,7 +242,7 @@ def test_every_seed_program_is_tested() -> None:
         "rfc_fig2a_partitioned",
         "rfc_size",
     }
-    assert {path.stem for path in SEEDS.glob("*.mlir")} == {*DRAWN, *MODELLED, *WHOLE, *individually_tested}
+    assert {path.stem for path in SEEDS.glob("*.mlir")} == {*DRAWN, *MODELED, *WHOLE, *individually_tested}
 
 
 UNDEFINED = {

@@ -14,13 +14,13 @@ import numpy as np
 from meshgen.ccl.collective import Collective
 from meshgen.ccl.host import HostBuffers
 from meshgen.ccl.lower import lower
-from meshgen.ccl.processes import Processes
+from meshgen.ccl.process_transport import Processes
 from meshgen.ccl.steps import OPERAND, RESULT, SCRATCH, BufferRef, Group, dense
 from meshgen.ccl.transport import execute
 from meshgen.ccl.world import World
 from meshgen.errors import RuntimeFailure
 from meshgen.ir.graph import Node
-from meshgen.ir.group_calls import calls_of
+from meshgen.ir.group_calls import single_operand_calls
 from meshgen.mesh import Mesh, make_mesh
 from meshgen.runtime.processes.bootstrap import world
 from tests.ccl.lowered import JUNK, Array, defined, meant, same
@@ -45,7 +45,7 @@ def is_right(node: Node, transport: Processes, rng: np.random.Generator) -> bool
         memory[BufferRef("operand", number)] = np.frombuffer(shards[rank].tobytes(), np.uint8)
     with np.errstate(all="ignore"):
         execute(lowered, HostBuffers(memory | {SCRATCH: np.full(lowered.scratch_bytes, JUNK, np.uint8)}), transport)
-        calls = zip(calls_of(node), operands, results, strict=True)
+        calls = zip(single_operand_calls(node), operands, results, strict=True)
         return all(_has_expected_result(call, mesh, rank, shards, result) for call, shards, result in calls)
 
 

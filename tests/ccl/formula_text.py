@@ -15,7 +15,7 @@ OPERATORS: dict[type[ast.operator], Callable[[Fraction, Fraction], Fraction]] = 
 }  # fmt: skip
 
 
-def valued(text: str, mesh: Mesh) -> Fraction:
+def formula_value(text: str, mesh: Mesh) -> Fraction:
     """Return the value of the formula `text` with the axis sizes of `mesh`."""
 
     def walk(node: ast.expr) -> Fraction:

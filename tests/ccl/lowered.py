@@ -7,16 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from meshgen.ccl.agreement import check_lowered
+from meshgen.ccl.check_lowered import check_lowered
 from meshgen.ccl.collective import Collective
 from meshgen.ccl.host import HostBuffers
-from meshgen.ccl.local import Wires, run_lowered
+from meshgen.ccl.local_transport import Wires, run_lowered
 from meshgen.ccl.lower import lower
 from meshgen.ccl.packing import packing
 from meshgen.ccl.simulated import Mailbox, run_collective
 from meshgen.ccl.steps import SCRATCH, BufferRef, Lowered
 from meshgen.ir.graph import Node, Value
-from meshgen.ir.group_calls import calls_of
+from meshgen.ir.group_calls import single_operand_calls
 from meshgen.mesh import Mesh
 from tests.ccl.random_collectives import Case, random_bytes
 
@@ -108,7 +108,7 @@ def faults(case: Case, rng: np.random.Generator) -> list[str]:
     operand_shards = [[random_bytes(rng, value.type) for _ in range(mesh.size)] for value in node.operands]
     with np.errstate(all="ignore"):
         results = run_all(node, mesh, lowered, operand_shards)
-    for call, shards, actual in zip(calls_of(node), operand_shards, results, strict=True):
+    for call, shards, actual in zip(single_operand_calls(node), operand_shards, results, strict=True):
         messages += _differences(call, mesh, shards, actual)
     return messages
 

@@ -12,7 +12,7 @@ import numpy as np
 from meshgen.ccl.exchange import summand_axes
 from meshgen.ir.graph import DTYPES, Node, TensorType, Value
 from meshgen.ir.group_calls import VARIADIC
-from meshgen.ir.partial_kinds import combines
+from meshgen.ir.reduction_kinds import combines
 from meshgen.mesh import Mesh, make_mesh
 from meshgen.ops.types.inference import verify_node
 from meshgen.spec import PARTIAL_KINDS, Sharding

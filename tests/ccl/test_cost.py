@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from meshgen.ccl.between import Ends, between
 from meshgen.ccl.cost import collective_seconds, link_axes, moving_axes, ring_bytes
 from meshgen.ccl.exchange import Exchange, exchange
+from meshgen.ccl.mesh_transfers import Ends, between
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import TensorType
 from meshgen.machine.profiles import MACHINES

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from meshgen.ccl.agreement import check_lowered
+from meshgen.ccl.check_lowered import check_lowered
 from meshgen.ccl.collective import group_of
 from meshgen.ccl.host import HostBuffers
-from meshgen.ccl.local import Wires, run_lowered
+from meshgen.ccl.local_transport import Wires, run_lowered
 from meshgen.ccl.lower_groups import native_reduction
 from meshgen.ccl.steps import (
     OPERAND,

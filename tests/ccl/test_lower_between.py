@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from meshgen.ccl.agreement import check_between, check_lowered
-from meshgen.ccl.between import Ends, Post
+from meshgen.ccl.check_lowered import check_between, check_lowered
 from meshgen.ccl.collective import Collective
 from meshgen.ccl.host import HostBuffers
-from meshgen.ccl.local import run_lowered
+from meshgen.ccl.local_transport import run_lowered
 from meshgen.ccl.lower import lower
+from meshgen.ccl.mesh_transfers import Ends, Post
+from meshgen.ccl.message_queues import Wires
 from meshgen.ccl.steps import RESULT, SCRATCH, BufferRef, Lowered, dense
-from meshgen.ccl.wires import Wires
 from meshgen.ir.graph import Node, TensorType, Value
 from meshgen.mesh import Mesh, make_mesh
 from meshgen.spec import P, Sharding, fit

@@ -6,17 +6,17 @@ import math
 
 import pytest
 
-from meshgen.ccl.between import Ends, between
 from meshgen.ccl.cost import ring_bytes
-from meshgen.ccl.counted import Fetched, devices
 from meshgen.ccl.exchange import exchange
 from meshgen.ccl.halo import RowFetch, rows_moved
+from meshgen.ccl.mesh_transfers import Ends, between
+from meshgen.ccl.traffic_counts import Fetched, devices
 from meshgen.ccl.volume import Formula, formula_of
 from meshgen.ir.graph import TensorType, Value
 from meshgen.ir.symbols import Dim, Expr
 from meshgen.mesh import Mesh, make_mesh
 from meshgen.spec import P, Sharding
-from tests.ccl.formula_text import valued
+from tests.ccl.formula_text import formula_value
 
 MESH = make_mesh({"x": 2, "y": 4})
 
@@ -44,7 +44,7 @@ def test_collective_volume_formula_has_expected_text_and_value(collective_volume
     assert str(collective_volume) == text
     for sizes in ((1, 1), (2, 4), (3, 5), (8, 16), (7, 1)):
         mesh = make_mesh({"x": sizes[0], "y": sizes[1]})
-        assert collective_volume.at(mesh) == math.ceil(valued(text, mesh))
+        assert collective_volume.at(mesh) == math.ceil(formula_value(text, mesh))
 
 
 def test_group_size_formula_has_expected_text() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from meshgen.codegen.building.build import build_kernels, request_of
-from meshgen.codegen.building.built import BuiltKernel
+from meshgen.codegen.building.built_kernel import BuiltKernel
 from meshgen.codegen.building.candidates import candidate_sources
 from meshgen.codegen.triton_source import KernelSource, kernel_source, kernel_sources
 from meshgen.commands.kernel_check import worst_error

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from meshgen import api
-from meshgen.codegen.building.built import BuiltKernel
+from meshgen.codegen.building.built_kernel import BuiltKernel
 from meshgen.codegen.building.candidates import build_best
 from meshgen.codegen.triton_source import kernel_sources
 from meshgen.errors import MeshgenError

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from meshgen.codegen import triton_source
-from meshgen.codegen.emit import attention, attention_gradient, dot_operands, gemm, map_tiles, matmul_tiles
+from meshgen.codegen.emit import attention, attention_gradient, dot_operands, gemm, matmul_tiles
+from meshgen.codegen.emit import elementwise_tiles as map_tiles
 from meshgen.codegen.emit.plan import KernelPlan
 from meshgen.codegen.emit.segmented import Segments
 from meshgen.codegen.roofline.kernel_time import device_of

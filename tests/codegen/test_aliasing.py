@@ -11,7 +11,7 @@ import pytest
 
 from meshgen.codegen.fuse import fuse
 from meshgen.codegen.packaging.package import write_module
-from meshgen.codegen.scheduling.donation import readers_first
+from meshgen.codegen.scheduling.donation import hoist_donated_reads
 from meshgen.codegen.scheduling.schedule import schedule
 from meshgen.ir.graph import Graph, Module, TensorType, Value
 from meshgen.mesh import make_mesh
@@ -50,7 +50,7 @@ def fused(graph: Graph, outputs: Sequence[Value], donations: dict[int, int | Non
     graph.outputs = list(outputs)
     ins, outs = ([wide(value.type) for value in side] for side in (graph.inputs, outputs))
     specs = [P("x")] * len(ins), [P("x")] * len(outs)
-    return readers_first(
+    return hoist_donated_reads(
         fuse(
             Module(
                 MESH, graph, "partition", in_types=ins, out_types=outs, in_shardings=specs[0], out_shardings=specs[1],

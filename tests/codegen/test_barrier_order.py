@@ -114,7 +114,7 @@ def test_donated_argument_is_not_overwritten_before_delayed_read(is_behind: bool
     ).replace("512", "64")
     executable = plan(text, {"x": 1}, target="cpu")
     check(executable.plan, executable.mesh)
-    assert bool(executable.plan.given_up) != is_behind
+    assert bool(executable.plan.overwritten_inputs) != is_behind
     executable.save(tmp_path / "step.mgx")
     rng = np.random.default_rng(0)
     x, w, g = (rng.integers(-3, 4, (64, 64)).astype(np.float32) for _ in range(3))

@@ -14,7 +14,7 @@ import pytest
 
 from meshgen.codegen.building import workers
 from meshgen.codegen.building.build import Request, build_kernels, request_of
-from meshgen.codegen.building.built import built_kernel
+from meshgen.codegen.building.built_kernel import built_kernel
 from meshgen.codegen.building.cache import Cache
 from meshgen.codegen.building.cubin import read_resources
 from meshgen.errors import CodegenError, MissingError, UsageError

@@ -13,7 +13,7 @@ from meshgen.codegen.triton_source import kernel_source
 from meshgen.ir.graph import DTYPES
 from meshgen.ops.evaluate.evaluator import evaluate
 from meshgen.ops.registry import OPS
-from meshgen.ops.tolerance.values import exact
+from meshgen.ops.tolerance.tracked import exact
 
 pytestmark = pytest.mark.usefixtures("one_element_per_thread")
 Array = np.ndarray

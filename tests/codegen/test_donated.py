@@ -13,7 +13,7 @@ from meshgen.api import plan
 from meshgen.compiled.executable import Executable
 from meshgen.errors import ModuleError, ScheduleError
 from meshgen.reports.memory import memory_of
-from meshgen.runtime.emulation import Emulation
+from meshgen.runtime.emulation_options import Emulation
 from meshgen.runtime.validation.checker import check
 from meshgen.simulator.simulation import Scheduled, simulate
 from meshgen.simulator.trace import memory_over_time, peak_of
@@ -50,7 +50,7 @@ def training(**donated: str) -> Executable:
 
 def test_parameters_are_updated_in_place_after_their_last_read() -> None:
     before, after = training(), training(**ALIASES)
-    assert len(after.plan.given_up) == 2 and not before.plan.given_up and after.warnings == []
+    assert len(after.plan.overwritten_inputs) == 2 and not before.plan.overwritten_inputs and after.warnings == []
     assert after.memory.peak_bytes == before.memory.peak_bytes - 2 * 8 * 8 * 4
     memory = memory_of(after.plan)
     # two inputs of 256 bytes (w and m), and x and y of 192 bytes each
@@ -138,12 +138,12 @@ LOOP = f"""func.func @main(%w: {T} {{tf.aliasing_output = 0 : i32}}, %n: tensor<
 
 def test_donated_cache_is_updated_in_place() -> None:
     executable = plan(CACHE, target="cpu")
-    assert executable.plan.given_up and executable.warnings == []
+    assert executable.plan.overwritten_inputs and executable.warnings == []
 
 
 def test_loop_state_is_carried_in_the_donated_input(tmp_path: Path) -> None:
     executable = plan(LOOP, target="cpu")
-    assert executable.plan.given_up and executable.warnings == []
+    assert executable.plan.overwritten_inputs and executable.warnings == []
     executable.save(tmp_path / "m.mgx")
     w = np.random.default_rng(0).standard_normal((16, 8)).astype(np.float32)
     (result,) = mg.load(tmp_path / "m.mgx").run([w, np.int32(3)])

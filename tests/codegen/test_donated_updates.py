@@ -11,7 +11,7 @@ import meshgen as mg
 from meshgen.api import plan
 from meshgen.compiled.executable import Executable
 from meshgen.ir.predicates import is_kernel
-from meshgen.runtime.emulation import Emulation
+from meshgen.runtime.emulation_options import Emulation
 
 ROWS, SCALES = "tensor<8x16xf32>", "tensor<16xf32>"
 DONATED = " {tf.aliasing_output = 0 : i32}"
@@ -81,7 +81,7 @@ def numbers(executable: Executable, path: Path, emulation: Emulation | None = No
 @pytest.mark.parametrize("name", IN_PLACE)
 def test_update_overwrites_its_input(name: str, tmp_path: Path) -> None:
     executable = plan(program(*IN_PLACE[name], DONATED), target="cpu")
-    assert executable.warnings == [] and len(executable.plan.given_up) == 1
+    assert executable.warnings == [] and len(executable.plan.overwritten_inputs) == 1
     want = numbers(plan(program(*IN_PLACE[name], ""), target="cpu"), tmp_path / "n.mgx")
     for got, expected in zip(numbers(executable, tmp_path / "m.mgx"), want, strict=True):
         np.testing.assert_array_equal(got, expected)

@@ -15,12 +15,12 @@ from bodies import ONE, Body
 
 from meshgen import api
 from meshgen.codegen.building.build import BuiltKernel
-from meshgen.codegen.building.candidates import build_best, missing, multiplies_tiles
+from meshgen.codegen.building.candidates import build_best, missing, supports_tensor_cores
 from meshgen.codegen.triton_source import kernel_sources
 from meshgen.ir.graph import Graph
 from meshgen.kernels.matmul import TMA_K
 from meshgen.mesh import Mesh
-from meshgen.ops.dot_dims import product_extents
+from meshgen.ops.dot_dims import gemm_extents
 from meshgen.ops.flops import graph_flops
 
 triton = pytest.importorskip("triton")
@@ -74,7 +74,7 @@ def built() -> dict[str, Built]:
     """Build the GEMMs of the example block and of `BODIES`, with the FLOPs of a step."""
     plan = api.plan(str(BLOCK), target=f"cuda:{ARCH}")
     counts = plan.plan.launch_counts()
-    block = {name: body for name, body in plan.plan.kernels.items() if multiplies_tiles(body)}
+    block = {name: body for name, body in plan.plan.kernels.items() if supports_tensor_cores(body)}
     assert block
     kernels = _best(block, plan.fused.mesh) | _best(BODIES, ONE)
     bodies = block | BODIES
@@ -97,7 +97,7 @@ def test_gemms_use_tensor_cores_and_asynchronous_copies() -> None:
 def test_plain_gemm_operands_are_copied_by_tma() -> None:
     for name, gemm in built().items():
         dots = [node for node in gemm.body.nodes if node.op == "dot_general"]
-        if dots and product_extents(dots[0])[3] >= TMA_K:
+        if dots and gemm_extents(dots[0])[3] >= TMA_K:
             assert gemm.kernel.instructions.get("UTMALDG"), name
             assert "LDGSTS" not in gemm.kernel.instructions, name
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from meshgen import api
-from meshgen.codegen.fusion.absorbed import absorbed_nodes
-from meshgen.codegen.missing_kernels import lacking_faults
+from meshgen.codegen.fusion.producer_absorption import absorbed_nodes
+from meshgen.codegen.missing_kernels import missing_kernel_faults
 from meshgen.codegen.passes.split_reduction import split_reduction
 from meshgen.codegen.triton_source import kernel_source
 from meshgen.errors import CodegenError
@@ -136,7 +136,7 @@ def test_region_with_unsupported_op_is_rejected_by_name() -> None:
         Node("reduce_region", [b.inputs[0], b.constant(0, "f32")], [result], {"dims": (1,)}, regions=(region,))
     )
     graph = b.done(result)
-    (fault,) = lacking_faults([(graph, 1)])
+    (fault,) = missing_kernel_faults([(graph, 1)])
     assert "'cholesky' in the region of 'reduce_region'" in fault.message
     with pytest.raises(CodegenError, match="cholesky"):
         kernel_source("odd", graph, ONE)

@@ -9,7 +9,7 @@ import pytest
 
 import meshgen as mg
 from meshgen.commands.kernel_check import check_kernels
-from meshgen.runtime.emulation import Emulation
+from meshgen.runtime.emulation_options import Emulation
 from meshgen.runtime.loading import load
 from meshgen.runtime.random_arrays import random_array
 

@@ -13,7 +13,7 @@ from meshgen.codegen.emit.templates import plan_body
 from meshgen.codegen.fuse import fuse
 from meshgen.codegen.horizontal_fusion import horizontal_fusion
 from meshgen.codegen.roofline.kernel_time import device_of
-from meshgen.codegen.scheduling.donation import readers_first
+from meshgen.codegen.scheduling.donation import hoist_donated_reads
 from meshgen.codegen.scheduling.schedule import sequential_bytes
 from meshgen.codegen.targets import DEFAULT_TARGET
 from meshgen.codegen.triton_source import kernel_source
@@ -29,7 +29,7 @@ PAIR = Mesh((Axis("x", 2),))
 
 
 def joined(graph: Graph, mesh: Mesh = ONE) -> Module:
-    before = readers_first(fuse(Module(mesh, graph, "partition")))
+    before = hoist_donated_reads(fuse(Module(mesh, graph, "partition")))
     after = horizontal_fusion(before)
     if len(launches(after)) == len(launches(before)):
         assert after is before
@@ -169,5 +169,5 @@ def test_launches_are_joined_across_a_message() -> None:
         func.return %0, %3 : tensor<4xi32>, tensor<4xi32>
       }
     }"""
-    module = horizontal_fusion(readers_first(fuse(parse_text(text))))
+    module = horizontal_fusion(hoist_donated_reads(fuse(parse_text(text))))
     assert [node.op for node in module.graph.nodes] == ["send", "recv", "kernel"]

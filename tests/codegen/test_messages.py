@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from meshgen.codegen.scheduling.messages import with_senders
+from meshgen.codegen.scheduling.messages import match_transfers
 from meshgen.codegen.scheduling.schedule import schedule
 from meshgen.errors import CodegenError, ScheduleError
 from meshgen.ir.graph import Graph, Node, Value
@@ -25,7 +25,7 @@ def test_transfers_are_matched_in_fifo_order_per_axes() -> None:
     first, second = message("send", a, destination=1), message("send", b, destination=2)
     other = message("send", a, ("y",), destination=3)
     nodes = [first, other, second, *(message("recv", a, source=0) for _ in range(2)), message("recv", a, ("y",))]
-    matched = with_senders(nodes)
+    matched = match_transfers(nodes)
     assert [n.operands[0] for n in matched[3:]] == [first.result, second.result, other.result]
     assert [n.attrs.destination for n in matched[3:]] == [1, 2, 3]
     assert matched[:3] == nodes[:3] and [n.results for n in matched] == [n.results for n in nodes]
@@ -34,9 +34,9 @@ def test_transfers_are_matched_in_fifo_order_per_axes() -> None:
 def test_receive_without_matching_send_is_rejected() -> None:
     a, wide = Value(f32(4)), Value(f32(8))
     with pytest.raises(CodegenError, match=r"MG0301.*no matching send over x of f32\[4\]"):
-        with_senders([message("recv", a, source=0), message("send", a, destination=1)])
+        match_transfers([message("recv", a, source=0), message("send", a, destination=1)])
     with pytest.raises(CodegenError, match="MG0301"):
-        with_senders([message("send", wide, destination=1), message("recv", a, source=0)])
+        match_transfers([message("send", wide, destination=1), message("recv", a, source=0)])
 
 
 def planned() -> Schedule:

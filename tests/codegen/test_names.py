@@ -17,7 +17,7 @@ from meshgen.codegen.fuse import fuse
 from meshgen.codegen.triton_source import KernelSource, kernel_source
 from meshgen.ir.graph import Graph, Module
 from meshgen.kernels.functions import FUNCTIONS
-from meshgen.ops.registry import with_meaning
+from meshgen.ops.registry import evaluable_ops
 
 ODD = ["tl", "triton", "i", "tile", "acc", "2x", "", "π", "a b", "_", "__init__", "x.y", "BLOCK", "k"]
 
@@ -37,7 +37,7 @@ def names_in(source: KernelSource) -> tuple[str, list[str]]:
     return entry.name, [argument.arg for argument in entry.args.args]
 
 
-@pytest.mark.parametrize("names", [sorted(with_meaning()), sorted(FUNCTIONS), [*keyword.kwlist, *keyword.softkwlist], ODD],
+@pytest.mark.parametrize("names", [sorted(evaluable_ops()), sorted(FUNCTIONS), [*keyword.kwlist, *keyword.softkwlist], ODD],
                          ids=["operations", "functions", "keywords", "odd"])  # fmt: skip
 def test_any_program_name_becomes_a_valid_kernel_name(names: list[str]) -> None:
     for name in names:

@@ -11,8 +11,8 @@ import re
 import pytest
 from bodies import ONE, Body, check
 
-from meshgen.codegen.emit.pieces import pieces_of
-from meshgen.codegen.sectors import efficiency, kernel_traffic
+from meshgen.codegen.emit.concat_ranges import pieces_of
+from meshgen.codegen.memory_efficiency import efficiency, kernel_traffic
 from meshgen.codegen.triton_source import KernelSource, kernel_source
 from meshgen.ir.graph import Graph
 from tests.emulator.ptx_builds import ptx_of

@@ -8,7 +8,7 @@ from test_attention import CAUSAL
 from test_attention_build import kernel
 from test_triton_source_build import built
 
-from meshgen.codegen.building.built import BuiltKernel
+from meshgen.codegen.building.built_kernel import BuiltKernel
 from meshgen.ir.graph import Graph, Module
 from meshgen.mesh import make_mesh
 from meshgen.ops.precision import with_precision

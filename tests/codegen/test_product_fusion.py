@@ -9,10 +9,10 @@ from test_fuse import launches, run
 from test_horizontal_fusion import PAIR, reduced
 
 from meshgen.codegen.fuse import fuse
-from meshgen.codegen.fusion.accumulators import joint_products, share_a_loop
+from meshgen.codegen.fusion.accumulators import can_share_main_loop, joint_products
 from meshgen.codegen.product_fusion import product_fusion
 from meshgen.codegen.roofline.kernel_time import kernel_seconds
-from meshgen.codegen.scheduling.donation import readers_first
+from meshgen.codegen.scheduling.donation import hoist_donated_reads
 from meshgen.codegen.scheduling.schedule import sequential_bytes
 from meshgen.codegen.triton_source import KernelSource, kernel_source
 from meshgen.ir.graph import Graph, Module, Node, Value
@@ -23,7 +23,7 @@ K = ((1,), (0,))
 
 
 def joined(graph: Graph, mesh: Mesh = ONE) -> Module:
-    before = readers_first(fuse(Module(mesh, graph, "partition")))
+    before = hoist_donated_reads(fuse(Module(mesh, graph, "partition")))
     after = product_fusion(before)
     if len(launches(after)) == len(launches(before)):
         assert after is before
@@ -112,7 +112,7 @@ def test_second_accumulator_shrinks_the_tile() -> None:
     total = b.op("multiply", b.dot(x, w, K), b.dot(y, v, K))
     (body,) = [Graph("held", b.inputs, b.done(total).nodes, [total])]
     assert len(joint_products(body)) == 2
-    assert not share_a_loop(joint_products(body))
+    assert not can_share_main_loop(joint_products(body))
     tile = kernel_source("held", body, ONE).tile
     assert 2 * tile["m"] * tile["n"] <= 128 * 32 * tile["num_warps"]
 
@@ -185,7 +185,7 @@ def test_gemms_in_a_loop_body_are_joined() -> None:
     start = b.constant(0, "i32")
     results = [Value(v.type) for v in (start, x)]
     b.graph.nodes.append(Node("while", [start, x], results, {}, regions=(test.done(limit), step)))
-    before = readers_first(fuse(Module(ONE, b.done(results[1]), "partition")))
+    before = hoist_donated_reads(fuse(Module(ONE, b.done(results[1]), "partition")))
     after = product_fusion(before)
     counts = [
         [n.op for loop in m.graph.nodes for r in loop.regions for n in r.nodes].count("kernel") for m in (before, after)

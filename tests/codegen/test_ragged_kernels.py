@@ -13,7 +13,7 @@ from meshgen.codegen.building.candidates import build_best
 from meshgen.codegen.fuse import fuse
 from meshgen.codegen.product_fusion import product_fusion
 from meshgen.codegen.roofline.kernel_time import kernel_seconds
-from meshgen.codegen.scheduling.donation import readers_first
+from meshgen.codegen.scheduling.donation import hoist_donated_reads
 from meshgen.codegen.triton_source import KernelSource, kernel_source, kernel_sources
 from meshgen.ir.graph import Graph, Module
 from meshgen.ops.evaluate.evaluator import evaluate
@@ -152,7 +152,7 @@ def test_gated_experts_share_a_main_loop(dtype: str, width: int, sizes: tuple[in
 def test_gated_experts_of_equal_groups_share_a_launch() -> None:
     """Check that gated experts of equal groups are joined, and that this is predicted to be faster."""
     for same in (True, False):
-        module = readers_first(fuse(Module(ONE, gated(4096, 1024, 2048, 8, same=same), "partition")))
+        module = hoist_donated_reads(fuse(Module(ONE, gated(4096, 1024, 2048, 8, same=same), "partition")))
         after = product_fusion(module)
         assert [len(module.kernels), len(after.kernels)] == [2, 1 if same else 2]
         seconds = [

@@ -96,7 +96,7 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[tuple[int, ...], ...], str]]
 }
 NOT_RECURRENCES: dict[str, tuple[Callable[..., Any], tuple[tuple[int, ...], ...], str]] = {
     "product": (lambda x, w: lax.scan(lambda h, row: (jnp.tanh(h @ w + row), h), x[0], x), ((7, 4, 16), (16, 16)), "f4"),
-    "neighbours": (lambda x: lax.scan(lambda h, row: (jnp.roll(h, 1, -1) + row, h), x[0], x), ((7, 4, 16),), "f4"),
+    "neighbors": (lambda x: lax.scan(lambda h, row: (jnp.roll(h, 1, -1) + row, h), x[0], x), ((7, 4, 16),), "f4"),
     "sum_of_all": (lambda x: lax.scan(lambda h, row: (row + h.mean(), h), x[0], x), ((7, 2048),), "f4"),
 }  # fmt: skip
 

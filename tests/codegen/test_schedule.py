@@ -176,8 +176,8 @@ def step_of(seconds, nbytes):
 )
 def test_order_prefers_less_memory_when_times_tie(plans, chosen):
     steps = [step_of(seconds, nbytes) for seconds, nbytes in plans]
-    assert scheduling.best_within(steps, 10) is steps[chosen]
-    assert scheduling.best_within(steps, 7) is (steps[1] if plans[1][1] == 5 else None)
+    assert scheduling.best_order_within(steps, 10) is steps[chosen]
+    assert scheduling.best_order_within(steps, 7) is (steps[1] if plans[1][1] == 5 else None)
 
 
 def branches(count, nbytes, seconds):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import pytest
 
 from meshgen.api import plan
-from meshgen.codegen.sectors import efficiency, kernel_traffic
+from meshgen.codegen.memory_efficiency import efficiency, kernel_traffic
 from tests.codegen.blocks.programs import BLOCKS
 
 MIN_EFFICIENCY = 0.95  # used share of the bytes that all launches of a program move; chosen: below every measured share

@@ -12,7 +12,7 @@ from meshgen.codegen.passes import split_reduction
 from meshgen.ir.graph import Graph, Module
 from meshgen.ops.classes import DOTS
 from meshgen.ops.composites import decomposed
-from meshgen.ops.dot_dims import product_extents
+from meshgen.ops.dot_dims import gemm_extents
 from meshgen.ops.evaluate.evaluator import evaluate
 from meshgen.ops.factors import Factors
 
@@ -47,7 +47,7 @@ def time_proportional_to_keys(monkeypatch: pytest.MonkeyPatch) -> None:
         nodes = (
             inner for node in body.nodes for inner in (decomposed(node).nodes if node.op == "attention" else [node])
         )
-        return float(max((product_extents(node)[-1] for node in nodes if node.op in DOTS), default=0))
+        return float(max((gemm_extents(node)[-1] for node in nodes if node.op in DOTS), default=0))
 
     monkeypatch.setattr(split_reduction, "kernel_seconds", seconds)
 
@@ -69,10 +69,10 @@ def test_attention_keys_are_split(form: Form, function: Function) -> None:
     assert launches(module)[0] == "attention" and parts(module) == [16]
 
 
-@pytest.mark.parametrize(("keys", "is_cut"), [(512, False), (16384, True)])
-def test_attention_keys_are_split_only_if_faster(keys: int, is_cut: bool) -> None:
+@pytest.mark.parametrize(("keys", "is_resizing_bitcast"), [(512, False), (16384, True)])
+def test_attention_keys_are_split_only_if_faster(keys: int, is_resizing_bitcast: bool) -> None:
     body, out = attention(Form((1, 1, 4, 64, keys, 2)), scaled)
-    assert bool(parts(fused(body.done(out)))) == is_cut
+    assert bool(parts(fused(body.done(out)))) == is_resizing_bitcast
 
 
 @pytest.mark.usefixtures("time_proportional_to_keys")

@@ -7,7 +7,8 @@ import pytest
 from bodies import Body, random_args
 from test_fuse import check_fused, fused, run
 
-from meshgen.codegen.fusion import joins, traffic
+from meshgen.codegen.fusion import group_merging as joins
+from meshgen.codegen.fusion import traffic
 from meshgen.ir.graph import Graph, Module, TensorType, Value
 from meshgen.ops.evaluate.evaluator import evaluate
 from tests.cost_models import use
@@ -109,7 +110,7 @@ def test_random_fusion_revisions_match_reference(small: int, monkeypatch: pytest
 def looked_up(rows: int, columns: int) -> Graph:
     """Look up rows at clamped indices, and replace the rows of invalid indices by zeros.
 
-    Both the lookup and the replacement need the wrapped indices.
+    Both the lookup and the replacement read the indices after negative ones are wrapped.
     """
     b = Body(f"f32[64,{columns}]", f"i32[{rows}]")
     table, index = b.inputs
@@ -188,8 +189,7 @@ def test_rows_are_recomputed_if_that_moves_fewer_bytes(
     """Check that rows are stored if recomputing them does not move fewer bytes.
 
     With one narrow term, both ways move 4096 bytes. Storing writes and reads the 2048 bytes of the rows. Recomputing
-    reads
-    2048 + 1024 + 512 bytes of the terms, and writes and reads the 256 bytes of `m`.
+    reads 2048 + 1024 + 512 bytes of the terms, and writes and reads the 256 bytes of `m`.
     """
     use(monkeypatch, {"fusion.big_bytes": 1, "fusion.tiny_bytes": 1, "fusion.smaller": 8}, traffic)
     graph = summed_over_devices(narrow=narrow)

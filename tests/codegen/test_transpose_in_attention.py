@@ -10,7 +10,7 @@ from test_attention import attention as attention_of
 from test_attention_gradient import training
 from test_fuse import fused, launches, run
 
-from meshgen.codegen.sectors import efficiency, kernel_traffic
+from meshgen.codegen.memory_efficiency import efficiency, kernel_traffic
 from meshgen.codegen.triton_source import kernel_source
 from meshgen.ir.graph import Graph
 from meshgen.ops.evaluate.evaluator import evaluate

@@ -15,7 +15,7 @@ from meshgen.compiled.executable import Executable
 from meshgen.errors import ScheduleError
 from meshgen.ir.graph import Graph
 from meshgen.mesh import make_mesh
-from meshgen.runtime.emulation import Emulation
+from meshgen.runtime.emulation_options import Emulation
 from meshgen.runtime.in_place import UPDATE, overwrites, update_fault, updates
 from meshgen.runtime.plan import Schedule
 from meshgen.runtime.validation.bodies import body_fault

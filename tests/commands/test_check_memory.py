@@ -14,7 +14,7 @@ from meshgen.errors import RuntimeFailure
 from meshgen.host_memory import free_bytes
 from meshgen.ir.graph import Graph
 from meshgen.ops.tolerance.memory import most_bytes
-from meshgen.runtime import footprint
+from meshgen.runtime import memory_estimate as footprint
 from meshgen.runtime.loading import load
 from meshgen.testing.oracle import meaning
 from meshgen.testing.random_graphs import random_arguments

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from meshgen import cli
-from meshgen.reproducers import KEPT, keep_reproducer
+from meshgen.reproducers import KEPT, save_reproducer
 from tests.programs import CONFLICT, mlp
 
 UNKNOWN = """func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
@@ -71,7 +71,7 @@ USAGE: list[tuple[str, list[str], int, str, str]] = [
     ("unknown command", ["frobnicate"], 2, "MG0001", "frobnicate"),
     ("unknown option", ["check", "GOOD", "--frobnicate"], 2, "MG0001", "frobnicate"),
     (
-        "misspelt option",
+        "misspelled option",
         ["compile", "GOOD", "--sepc", "x=x"],
         2,
         "MG0001",
@@ -325,7 +325,7 @@ def test_only_the_newest_reproducers_are_kept(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     (tmp_path / "meshgen-reproducer-link").symlink_to(tmp_path)
     monkeypatch.setattr("meshgen.reproducers.MOST_BYTES", 10)
-    folders = [keep_reproducer({"input": b"x" * 20, "n": str(n).encode()}) for n in range(KEPT + 3)]
+    folders = [save_reproducer({"input": b"x" * 20, "n": str(n).encode()}) for n in range(KEPT + 3)]
     assert all(folders)
     existing = [folder for folder in folders if folder and folder.exists()]
     assert len(existing) == KEPT and folders[-1] in existing

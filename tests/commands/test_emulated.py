@@ -12,7 +12,7 @@ from meshgen import api
 from meshgen.cli import main
 from meshgen.commands.kernel_check import check_kernels
 from meshgen.errors import MissingError
-from meshgen.runtime.emulation import Emulation
+from meshgen.runtime.emulation_options import Emulation
 from meshgen.runtime.loading import load
 
 pytest.importorskip("triton")

@@ -1,4 +1,6 @@
-"""Option values that are repeated, malformed, or require another option: each fault has its message."""
+"""Options that are repeated, have a malformed value, or require another option that is missing: each has its own
+message.
+"""
 
 from __future__ import annotations
 

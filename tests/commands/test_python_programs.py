@@ -15,7 +15,7 @@ from meshgen import cli
 
 FILES = {
     "raises.py": "x = 1\nraise RuntimeError('at import')\n",
-    "spelt.py": "x = 1\ndef f(:\n",
+    "spelled.py": "x = 1\ndef f(:\n",
     "leaves.py": "import sys\nsys.exit(3)\n",
     "lacks.py": "import no_such_package\n",
     "model.py": (
@@ -40,7 +40,7 @@ FILES = {
 }
 FAULTS = {
     "raises:f": (2, "MG0002", "RuntimeError: at import"),
-    "spelt:f": (2, "MG0002", "SyntaxError"),
+    "spelled:f": (2, "MG0002", "SyntaxError"),
     "leaves:f": (2, "MG0002", "SystemExit: 3"),
     "lacks:f": (1, "MG0002", "no_such_package"),
     "interrupts:f": (1, "MG0002", "KeyboardInterrupt"),

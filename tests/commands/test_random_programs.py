@@ -17,13 +17,20 @@ from meshgen.mesh import split_ref
 from meshgen.mlir.text import parse_text, print_text
 from meshgen.ops.registry import OPS
 from meshgen.pipeline import Options, Timing, run_stages
-from meshgen.sharding.multi_mesh.place import place
+from meshgen.sharding.multi_mesh.mesh_assignment import place
 from meshgen.sharding.partitioners import PARTITIONERS, Site
 from meshgen.spec import PARTIAL_KINDS, Sharding
 from meshgen.testing.generators.writer import INTEGERS
 from meshgen.testing.oracle import compare, meaning
 from meshgen.testing.random_graphs import random_arguments, random_open_program, random_program_on_two_meshes
-from meshgen.testing.random_programs import check_random, closings, find_fault, is_open, options_of, program_of
+from meshgen.testing.random_programs import (
+    check_random,
+    closed_programs_of,
+    find_fault,
+    is_open,
+    options_of,
+    program_of,
+)
 from tests.trials import trials
 
 # random programs per test, so that the name of a failed test tells the seed to within 50; `meshgen check --random N`
@@ -118,14 +125,14 @@ def test_open_program_runs_for_all_sizes_from_one_module(group: int, tmp_path: P
             continue
         first_trial = program.trials[0]
         shapes = {name: shape for name, shape in first_trial.shapes.items() if name in executable.program.shapes}
-        specialization = executable.specialise(first_trial.axes, shapes)
+        specialization = executable.specialize(first_trial.axes, shapes)
         types = [value.type for value in program.closed.graph.outputs]
         assert [value.type for value in next(iter(specialization.stages.values())).graph.outputs] == types, (
             f"seed {seed}"
         )
         executable.save(tmp_path / "m.mgx")
         loaded = api.load(tmp_path / "m.mgx")
-        modules = closings(seed, Options("cpu"))
+        modules = closed_programs_of(seed, Options("cpu"))
         with_several_sizes += len(modules) > 1
         for module in modules:
             args = random_arguments(module)
@@ -142,7 +149,7 @@ def test_closings_of_open_program_exclude_invalid_sizes(seed: int) -> None:
     """A closing is the program with one choice of sizes. These seeds have sizes that are rounded up, a single row, and
     a constant whose shape is computed.
     """
-    modules = closings(seed, options_of(seed))
+    modules = closed_programs_of(seed, options_of(seed))
     assert 1 <= len(modules) <= len(random_open_program(seed).trials)
 
 

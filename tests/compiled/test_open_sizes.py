@@ -66,7 +66,7 @@ def test_load_without_open_dims_returns_ordinary_module(tmp_path: Path) -> None:
         module = mg.load(path, {"0": size})
         assert not isinstance(module, OpenModule) and module.ranks == 2 * size
         assert_correct_results(module, 7)
-    text = r"(?s)MG0201: the size of mesh axis '0' is unknown until load\n.*\^\n.*--mesh 0=2.*specialisations for 0=3"
+    text = r"(?s)MG0201: the size of mesh axis '0' is unknown until load\n.*\^\n.*--mesh 0=2.*specializations for 0=3"
     with pytest.raises(ShardingError, match=text):
         mg.load(path)(rows(7), W)
 
@@ -75,7 +75,7 @@ def test_runtime_loader_lists_available_specializations(path: Path) -> None:
     module = loading.load(path, {"0": 3})
     assert_correct_results(module, 5)
     with pytest.raises(
-        MissingError, match=r"MG0602.*no specialisation for 0=3, x=6x12.*0=2, x=6x12; 0=3, x=5x12"
+        MissingError, match=r"MG0602.*no specialization for 0=3, x=6x12.*0=2, x=6x12; 0=3, x=5x12"
     ) as error:
         module(rows(6), W)
     assert error.value.exit_code == 5
@@ -163,7 +163,7 @@ def test_saved_weights_determine_open_sizes(tmp_path: Path) -> None:
     text = PROGRAM.replace("%w: tensor<12x8xf32>", "%w: tensor<?x?xf32>").replace("tensor<12x8xf32>) ->", "tensor<?x?xf32>) ->")  # fmt: skip
     exe, path = mg.compile(text, target="cpu"), tmp_path / "m.mgx"
     assert isinstance(exe, OpenExecutable)
-    exe.specialise({"0": 2}, {"x": (6, 12), "w": (12, 8)})
+    exe.specialize({"0": 2}, {"x": (6, 12), "w": (12, 8)})
     exe.save(path, weights={"w": W})
     module = mg.load(path, {"0": 2})
     assert isinstance(module, OpenModule) and module.program.shapes == ("x",)

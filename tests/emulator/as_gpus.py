@@ -18,7 +18,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from meshgen.runtime.cuda import code, devices, engines, one_kernel
+from meshgen.runtime.cuda import code, devices, engines
+from meshgen.runtime.cuda import kernel_runner as one_kernel
 from meshgen.runtime.cuda.api import Api, emulated
 from meshgen.runtime.module_file.manifest import Kernel
 from meshgen.runtime.processes import bootstrap

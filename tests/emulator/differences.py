@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from meshgen.emulator.decoder_table import address_reader, reader
 from meshgen.emulator.execute import Step
 from meshgen.emulator.program import Instruction, Operand
 from meshgen.emulator.spaces import SPACES
-from meshgen.emulator.table import address_reader, reader
 from meshgen.emulator.wave import WARP, Mask, Wave
 from tests.emulator.ptx_facts import (
     STRICT,
@@ -39,7 +39,7 @@ class Influence(Exception):
     """A possible difference reaches memory or control flow that other threads or the results can observe."""
 
 
-def whole_warps(wave: Wave, where: Array) -> Array:
+def complete_warps(wave: Wave, where: Array) -> Array:
     """Extend a mask of threads to whole warps: a warp with any thread in the mask is in the result."""
     return np.repeat(wave.warps_of(where), WARP, 1)
 
@@ -163,7 +163,7 @@ class Differences:
         elif instruction.opcode == "selp":
             where = self._selected(wave, instruction)
         if instruction.opcode in WARP_WIDE or instruction.opcode == "ldmatrix":
-            where = whole_warps(wave, where & lanes)
+            where = complete_warps(wave, where & lanes)
         guard = self.of(instruction.guard)
         where = where if guard is None else where | guard
         if names([instruction.guard]) & self._data:
@@ -203,7 +203,7 @@ class Differences:
         if target is not None and (target & lanes).any():
             raise Influence
         if instruction.opcode == "stmatrix":
-            where = whole_warps(wave, where & lanes)
+            where = complete_warps(wave, where & lanes)
         self.add_bytes(shared_bytes(wave, instruction, lanes & ~where), False)
         self.add_bytes(shared_bytes(wave, instruction, lanes & where))
 

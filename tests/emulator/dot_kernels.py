@@ -23,7 +23,7 @@ def pointers(a_ptr, b_ptr, c_ptr, M, N, K, BM: tl.constexpr, BN: tl.constexpr, B
 
 @triton.jit
 def descriptors(
-    a_ptr, b_ptr, c_ptr, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, SPECIALISED: tl.constexpr
+    a_ptr, b_ptr, c_ptr, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, SPECIALIZED: tl.constexpr
 ):
     a = tl.make_tensor_descriptor(a_ptr, [M, K], [K, 1], [BM, BK])
     b = tl.make_tensor_descriptor(b_ptr, [K, N], [N, 1], [BK, BN])
@@ -31,7 +31,7 @@ def descriptors(
     m = tl.program_id(0) * BM
     n = tl.program_id(1) * BN
     acc = tl.zeros((BM, BN), tl.float32)
-    for k in tl.range(0, K, BK, warp_specialize=SPECIALISED):
+    for k in tl.range(0, K, BK, warp_specialize=SPECIALIZED):
         acc = tl.dot(a.load([m, k]), b.load([k, n]), acc)
     c.store([m, n], acc.to(tl.bfloat16))
 

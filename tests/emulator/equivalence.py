@@ -27,12 +27,12 @@ from unittest.mock import patch
 
 import numpy as np
 
+from meshgen.emulator.decoder_table import address_reader, reader
 from meshgen.emulator.execute import Step, steps_of
 from meshgen.emulator.memory import ALIGNMENT
 from meshgen.emulator.program import Entry, Instruction
-from meshgen.emulator.table import address_reader, reader
 from meshgen.emulator.wave import Mask, Wave
-from tests.emulator.differences import Differences, Influence, shared_bytes, whole_warps
+from tests.emulator.differences import Differences, Influence, complete_warps, shared_bytes
 from tests.emulator.ptx_facts import (
     STRICT,
     WARP_WIDE,
@@ -183,7 +183,7 @@ class Watch:
         if differing.any():
             self._require_followed(instruction)
         if instruction.opcode in WARP_WIDE or instruction.opcode == "ldmatrix":
-            differing = whole_warps(wave, differing)
+            differing = complete_warps(wave, differing)
         results = written(instruction)
         byte_sets = [] if results else [shared_bytes(wave, instruction, differing & active_before)]
         if changed_step is not None:

@@ -20,7 +20,7 @@ from meshgen.errors import RuntimeFailure
 from meshgen.runtime.cuda.api import Api, emulated, require_driver
 from meshgen.runtime.cuda.code import code_of
 from meshgen.runtime.cuda.execute import Executor, Program
-from meshgen.runtime.cuda.one_kernel import OneKernel
+from meshgen.runtime.cuda.kernel_runner import OneKernel
 from meshgen.runtime.cuda.timing import EventTimer, Timing
 from meshgen.runtime.module import LoadedModule
 from meshgen.runtime.random_arrays import random_array

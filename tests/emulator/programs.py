@@ -23,7 +23,7 @@ from meshgen.mesh import Mesh
 from meshgen.ops.evaluate.evaluator import Evaluator
 from meshgen.ops.tolerance.bounds import error_bound
 from meshgen.runtime.emulate import EmulatedKernel
-from meshgen.runtime.launch import before_launch
+from meshgen.runtime.launch import initial_results
 from meshgen.runtime.module_file.manifest import Binary, Kernel, Param
 from meshgen.runtime.random_arrays import random_operands
 from meshgen.runtime.simulate import rank_handlers
@@ -80,7 +80,7 @@ def emulate(source: KernelSource, built: BuiltKernel, arch: str, body: Graph, op
     Raises:
         DeviceFault: the kernel faults.
     """
-    results = before_launch(body, operands)
+    results = initial_results(body, operands)
     values = {"operand": operands, "result": results, "coordinate": coordinates}
     args = [values[kind][index] for kind, index in source.params]
     kernel = EmulatedKernel(_launch(source, built, arch), arch, ptx or built.ptx.decode(), source.text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 
 from meshgen.codegen.building.build import FORMAT, Request, limit_faults, request_of, toolchain
-from meshgen.codegen.building.built import WARP, BuiltKernel
+from meshgen.codegen.building.built_kernel import WARP, BuiltKernel
 from meshgen.codegen.building.cache import Cache, key_of
 from meshgen.codegen.building.workers import Reply, compile_all
 from meshgen.codegen.triton_source import KernelSource

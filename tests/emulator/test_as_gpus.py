@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import meshgen as mg
-from meshgen.runtime.emulation import Emulation
+from meshgen.runtime.emulation_options import Emulation
 from tests.emulator.as_gpus import libraries
 from tests.emulator.test_cuda_bindings import ROOT, has_bindings
 from tests.runtime.cuda.steps import arguments, assert_same_bits

@@ -128,7 +128,7 @@ SHAPES = [
 
 def boxes(specialized: bool, warps: int = 4) -> Any:
     signature = {"a_ptr": "*bf16", "b_ptr": "*bf16", "c_ptr": "*bf16", "M": "i32", "N": "i32", "K": "i32"}
-    constants = {"BM": 128, "BN": 64, "BK": 64, "SPECIALISED": specialized}
+    constants = {"BM": 128, "BN": 64, "BK": 64, "SPECIALIZED": specialized}
     return compiled(dot_kernels.descriptors, signature, constants, 90, warps)
 
 

@@ -42,7 +42,7 @@ def bodies() -> dict[str, Callable[[Any], Any]]:
         "another order": lambda a: np_jax.tanh(put(np_jax.abs(put(a, spec(("y", "z")))), spec(("z", "y")))),
         "two dims": lambda a: np_jax.tanh(put(np_jax.abs(put(a, spec("y", "z"))), spec("z", "y"))),
         "sums": lambda a: put(lax.psum(put(a, spec(None, ("z", "y"))).sum(1), "x"), spec("z")),
-        "neighbours": lambda a: put(put(a, spec("y", "z"))[2:] - put(a, spec("z"))[:-2], spec("z")),
+        "neighbors": lambda a: put(put(a, spec("y", "z"))[2:] - put(a, spec("z"))[:-2], spec("z")),
         "index": lambda a: np_jax.sort(put(a, spec(None, "z")), 1) + lax.axis_index("x").astype(a.dtype),
         "gathered": lambda a: lax.all_gather(a, "x", axis=1, tiled=True).sum(1, keepdims=True) + a,
         "around": lambda a: lax.ppermute(a, "x", [(0, 0)]) + 1,

@@ -43,7 +43,7 @@ def test_structure_is_donated_to_result_of_same_structure() -> None:
 def test_donated_step_reuses_memory_of_state() -> None:
     plain, donated = (plan(step, MESH, args=KINDS, in_specs={"params": mg.P("dp"), "opt": mg.P("dp"), "x": mg.P("dp")}, donate=donation, target="cpu") for donation in (None, {"params": 2, "opt": 1}))  # fmt: skip
     assert donated.memory.peak_bytes < plain.memory.peak_bytes
-    assert len(donated.plan.given_up) == 4 and donated.warnings == []
+    assert len(donated.plan.overwritten_inputs) == 4 and donated.warnings == []
     records = [(donation["argument"], donation["kept"]) for donation in donated.record()["donations"]]
     assert records == [(name, "") for name in ("params.b", "params.w", "opt.b", "opt.w")]
 
@@ -51,7 +51,7 @@ def test_donated_step_reuses_memory_of_state() -> None:
 def test_donated_result_has_sharding_of_argument() -> None:
     """Only the donation determines the sharding of the result."""
     executable = plan(lambda w, x: w + x, MESH, args=["f32[8,4]"] * 2, in_specs={"w": mg.P("dp"), "x": mg.P(None, None)}, donate={"w": 0}, target="cpu")  # fmt: skip
-    assert executable.fused.out_shardings == [executable.fused.in_shardings[0]] and executable.plan.given_up
+    assert executable.fused.out_shardings == [executable.fused.in_shardings[0]] and executable.plan.overwritten_inputs
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_donate_argnums_of_jax_is_honored() -> None:
     lowered = jax.jit(lambda w, g: (w - 0.1 * g, (g * g).sum()), donate_argnums=0).lower(*kinds)
     executable = plan(lowered, target="cpu")
     assert executable.stages["import"].donations in ({0: 0}, {0: None})
-    assert executable.plan.given_up and executable.warnings == []
+    assert executable.plan.overwritten_inputs and executable.warnings == []
 
 
 def test_donate_option_donates_named_argument(tmp_path: Any, capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,7 +13,7 @@ import pytest
 from meshgen.api import plan, read
 from meshgen.compiled.executable import Executable
 from meshgen.mlir.text import parse_text, print_text
-from meshgen.reports.values import known_of
+from meshgen.reports.value_reasons import known_of
 from meshgen.testing.oracle import check
 
 jax = pytest.importorskip("jax")

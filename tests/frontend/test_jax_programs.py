@@ -124,7 +124,7 @@ PROGRAMS: dict[str, tuple[Function, tuple[Any, ...], Sharding]] = {
         (positive(5, 7),),
         BOTH,
     ),
-    "neighbours": (lambda x, y: (lax.nextafter(x, y), lax.reduce_precision(x, 5, 7)), (f32(5, 7), f32(5, 7)), BOTH),
+    "neighbors": (lambda x, y: (lax.nextafter(x, y), lax.reduce_precision(x, 5, 7)), (f32(5, 7), f32(5, 7)), BOTH),
     "gelu, gradient": (grad(partial(jax.nn.gelu, approximate=False)), (f32(6, 8),), BOTH),
     "random bits": (with_key(lambda k: jax.random.uniform(k, (9, 5))), (KEY,), P()),
     "random bytes": (with_key(lambda k: jax.random.bits(k, (7, 6), jnp.uint8)), (KEY,), P()),

@@ -12,7 +12,7 @@ from meshgen.cli import main
 from meshgen.codegen.scheduling.memory import Lifetime, place
 from meshgen.errors import CodegenError, Diagnostic, ProgramError, listed, shortened
 from meshgen.ir.encode_values import array_from_json, array_to_json
-from meshgen.ir.spread import spread_element, stored_bytes, uniform_element
+from meshgen.ir.splats import splat_element, stored_bytes, uniform_element
 from meshgen.mlir.text import parse_text, print_text
 
 T = "tensor<4xf32>"
@@ -110,14 +110,14 @@ def test_long_lists_in_messages_are_shortened() -> None:
 
 def test_splat_constants_are_never_materialized() -> None:
     huge = np.broadcast_to(np.float32(1.5), (1 << 20, 1 << 20))
-    assert uniform_element(huge) == spread_element(huge) == np.float32(1.5)
+    assert uniform_element(huge) == splat_element(huge) == np.float32(1.5)
     assert stored_bytes(huge) == np.float32(1.5).tobytes()
     decoded = array_from_json(array_to_json(huge))
     assert decoded.shape == huge.shape and not any(decoded.strides)
     negative_zero = uniform_element(np.broadcast_to(np.float32(-0.0), (1 << 20, 1 << 20)))
     assert negative_zero is not None and np.signbit(negative_zero)  # the splat is -0.0
     assert uniform_element(np.array([0.0, -0.0])) is None and uniform_element(np.array([-0.0, -0.0])) is not None
-    assert spread_element(np.zeros((2, 3))) is None and spread_element(np.zeros(())) is None
+    assert splat_element(np.zeros((2, 3))) is None and splat_element(np.zeros(())) is None
 
 
 def test_terabyte_splat_compiles_but_is_too_large_to_check(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:  # fmt: skip

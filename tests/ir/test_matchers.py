@@ -6,7 +6,7 @@ import pytest
 
 from meshgen.ir.builder import Builder
 from meshgen.ir.graph import Graph, TensorType, Value
-from meshgen.ir.matchers import depends_on, through, values_behind
+from meshgen.ir.matchers import depends_on, through, transitive_operands
 from meshgen.ir.walks import reachable
 
 F32 = TensorType((4,), "f32")
@@ -36,9 +36,14 @@ def test_through_follows_first_operands_of_the_given_ops() -> None:
 def test_transitive_operands_stop_at_leaves() -> None:
     graph, (x, y, reshaped, transposed, negated, added, unused) = chain()
     producer = graph.index.producers.get
-    operands = {*values_behind([added], producer)}
+    operands = {*transitive_operands([added], producer)}
     assert {x, y, reshaped, transposed, negated, added} < operands and unused not in operands
-    assert {*values_behind([added], producer, lambda value: value is transposed)} == {added, negated, transposed, y}
+    assert {*transitive_operands([added], producer, lambda value: value is transposed)} == {
+        added,
+        negated,
+        transposed,
+        y,
+    }
 
 
 def test_depends_on_holds_for_the_value_itself() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from meshgen.errors import ProgramError
 from meshgen.mlir.text import parse_text
-from tests.sharding.multi_mesh.meshes_programs import assert_reads_back, assert_right, ops
+from tests.sharding.multi_mesh.meshes_programs import assert_correct_at_all_stages, assert_text_round_trips, ops
 
 CLUSTER = "mesh.cluster @m(rank = 2, dim_sizes = [2, 3])\n"
 FAULTS = [
@@ -76,13 +76,13 @@ def test_indexed_sub_clusters_become_stages_on_their_devices() -> None:
         ("first", ("1",), (3,)),
         ("second", ("1",), (3,)),
     ]
-    fused = assert_right(module)["fuse"]
+    fused = assert_correct_at_all_stages(module)["fuse"]
     assert [part.mesh.size for part in fused.parts] == [3, 3] and "transfer_recv" in ops(fused, 1)
-    assert_reads_back(module)
+    assert_text_round_trips(module)
 
 
 @pytest.mark.parametrize("index, last", [("1", "m"), ("0", "second")], ids=["the whole is named", "devices are shared"])
 def test_overlapping_sub_clusters_run_on_the_whole_cluster(index: str, last: str) -> None:
     module = parse_text(STAGES.replace("INDEX", index).replace("LAST", last))
     assert not module.meshes and module.mesh.name == "m" and module.mesh.sizes == (2, 3)
-    assert_right(module)
+    assert_correct_at_all_stages(module)

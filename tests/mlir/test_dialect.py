@@ -11,7 +11,7 @@ from xdsl.ir import Operation
 from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dialect import Dialect, merged
 from meshgen.mlir.families import core_dialects, dialects
-from meshgen.mlir.reading import Reading
+from meshgen.mlir.reader_state import Reading
 
 
 def _first(importer: Importer, operation: Operation) -> None: ...

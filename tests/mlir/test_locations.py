@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from meshgen.errors import Location, line_of_place, place_text
+from meshgen.errors import Location, line_of_location, location_text
 from meshgen.mlir.locations import Locations
 
 ALIASES = """
@@ -56,9 +56,9 @@ def test_argument_name_is_a_name_only_location() -> None:
 
 def test_location_text_contains_the_line() -> None:
     for loc in (Location("/a/model.py", 31, 2, "layer_3/attn"), Location("model.py", 31)):
-        assert line_of_place(place_text(loc)) == 31
-    assert place_text(Location("/a/model.py", 31, 2, "layer_3/attn")) == "model.py:31 in layer_3/attn"
-    assert line_of_place("model.py") is None and place_text(None) == ""
+        assert line_of_location(location_text(loc)) == 31
+    assert location_text(Location("/a/model.py", 31, 2, "layer_3/attn")) == "model.py:31 in layer_3/attn"
+    assert line_of_location("model.py") is None and location_text(None) == ""
 
 
 CALLS = """

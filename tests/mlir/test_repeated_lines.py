@@ -13,9 +13,9 @@ from xdsl.traits import IsolatedFromAbove
 
 from meshgen.errors import Diagnostic, ProgramError
 from meshgen.ir.graph import Node
-from meshgen.mlir.alike import Lines
+from meshgen.mlir.conversion_replay import Recipe
 from meshgen.mlir.parser import TextParser
-from meshgen.mlir.recipes import Recipe
+from meshgen.mlir.repeated_lines import Lines
 from meshgen.mlir.text import parse_text, print_text
 from meshgen.mlir.verifying import visible_once
 from meshgen.pipeline import Options, Timing, run_stages

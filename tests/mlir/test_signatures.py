@@ -16,7 +16,7 @@ from meshgen.errors import MeshgenError, ProgramError
 from meshgen.mlir.families import dialects
 from meshgen.mlir.module import import_module
 from meshgen.mlir.operation_signature import KINDS, Count, Signature, is_kind
-from meshgen.mlir.reading import Reading, Source
+from meshgen.mlir.reader_state import Reading, Source
 from meshgen.mlir.text import parse_text
 from meshgen.mlir.verifying import verify_definition, verify_operations
 from tests.mlir.made_operations import CLASSES, NAMES, TYPES, RandomOperations, definition, is_open, random_program

@@ -32,15 +32,15 @@ def statistics(x: Array) -> tuple[Array, Array]:
     return x.mean((0, 1)), x.var((0, 1))
 
 
-def normalised(x: Array, scale: Array, offset: Array, mean: Array, variance: Array) -> Array:
+def normalized(x: Array, scale: Array, offset: Array, mean: Array, variance: Array) -> Array:
     return (x - mean) / np.sqrt(variance + 1e-3) * scale + offset
 
 
 def gradients(x: Array, scale: Array, mean: Array, variance: Array, grad: Array) -> tuple[Array, Array, Array]:
-    root, centred = 1 / np.sqrt(variance + 1e-3), x - mean
-    shared = (grad * centred).mean((0, 1))
-    inner = grad - grad.mean((0, 1)) - centred * root**2 * shared
-    return scale * root * inner, (grad * centred * root).sum((0, 1)), grad.sum((0, 1))
+    root, centered = 1 / np.sqrt(variance + 1e-3), x - mean
+    shared = (grad * centered).mean((0, 1))
+    inner = grad - grad.mean((0, 1)) - centered * root**2 * shared
+    return scale * root * inner, (grad * centered * root).sum((0, 1)), grad.sum((0, 1))
 
 
 def einsum(config: str, *arrays: Array) -> Case:
@@ -68,13 +68,13 @@ CASES: dict[str, Case] = {
         {"x": X, "s": ROW, "o": normal(4, seed=2), "m": normal(4, seed=3), "v": normal(4, seed=4) ** 2},
         f'%r = "stablehlo.batch_norm_inference"(%x, %s, %o, %m, %v) {NORM} : '
         "(tensor<6x5x4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) -> tensor<6x5x4xf32>",
-        normalised,
+        normalized,
     ),
     "batch_norm_training": Case(
         {"x": X, "s": ROW, "o": normal(4, seed=2)},
         f'%r0, %r1, %r2 = "stablehlo.batch_norm_training"(%x, %s, %o) {NORM} : '
         "(tensor<6x5x4xf32>, tensor<4xf32>, tensor<4xf32>) -> (tensor<6x5x4xf32>, tensor<4xf32>, tensor<4xf32>)",
-        lambda x, s, o: (normalised(x, s, o, *statistics(x)), *statistics(x)),
+        lambda x, s, o: (normalized(x, s, o, *statistics(x)), *statistics(x)),
     ),
     "batch_norm_grad": Case(
         {"x": X, "s": ROW, "m": X.mean((0, 1)), "v": X.var((0, 1)), "g": normal(6, 5, 4, seed=5)},

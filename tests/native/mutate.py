@@ -27,7 +27,7 @@ from meshgen.runtime.loading import load
 from meshgen.runtime.module_file import container
 from meshgen.runtime.module_file.members import Held
 from meshgen.runtime.native.export import with_members, write_native
-from meshgen.runtime.native.words import TABLE
+from meshgen.runtime.native.table_format import TABLE
 from meshgen.runtime.random_arrays import random_array
 from tests.native import loader
 from tests.native.programs import PROGRAMS

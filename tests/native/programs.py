@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import meshgen as mg
-from meshgen.runtime.emulation import Emulation
+from meshgen.runtime.emulation_options import Emulation
 from tests.programs import HOSTS, NETWORKED, mlp
 from tests.runtime.module_kinds import exchanged, experts, moved, stages
 from tests.runtime.test_control_flow import SUMS

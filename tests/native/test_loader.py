@@ -14,7 +14,7 @@ import pytest
 from meshgen.cli import main
 from meshgen.runtime.module_file import container
 from meshgen.runtime.module_file.members import Held
-from meshgen.runtime.native import words
+from meshgen.runtime.native import table_format as words
 from meshgen.runtime.native.export import SOURCES, with_members
 from meshgen.runtime.plan import STREAMS
 from tests.native import loader

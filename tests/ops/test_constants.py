@@ -10,7 +10,7 @@ import pytest
 
 from meshgen.ir.builder import Builder
 from meshgen.ir.graph import DTYPES, Graph, TensorType, Value
-from meshgen.ir.spread import uniform_element
+from meshgen.ir.splats import uniform_element
 from meshgen.ops.constants import constant_of, splat_of
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from meshgen.ir.graph import Graph, Node, TensorType, Value
-from meshgen.ops.dot_dims import DotDims, is_depthwise, product_extents
+from meshgen.ops.dot_dims import DotDims, gemm_extents, is_depthwise
 
 
 def dot(left: tuple[int, ...], right: tuple[int, ...], batch: tuple[tuple[int, ...], ...], contract: tuple[tuple[int, ...], ...]) -> Node:  # fmt: skip
@@ -22,7 +22,7 @@ def test_free_dims_are_neither_batch_nor_contracted() -> None:
 def test_ragged_dot_extents_assume_equal_groups(contracts: bool, right: tuple[int, ...], extents: tuple[int, ...]) -> None:  # fmt: skip
     values = [Value(TensorType(shape, "f32")) for shape in ((10, 4), right)]
     bounds = [Value(TensorType((3,), "i32")) for _ in range(2)]
-    assert product_extents(Node("ragged_dot", [*values, *bounds], [], {"contracts": contracts})) == extents
+    assert gemm_extents(Node("ragged_dot", [*values, *bounds], [], {"contracts": contracts})) == extents
 
 
 @pytest.mark.parametrize(
@@ -59,4 +59,4 @@ def test_convolution_has_gemm_extents(
     }  # fmt: skip
     result = TensorType((2 // batches, 4, 4, features), "f32")
     node = graph.add("convolution", graph.inputs, [result], attrs)
-    assert product_extents(node) == extents and is_depthwise(node) == depthwise
+    assert gemm_extents(node) == extents and is_depthwise(node) == depthwise

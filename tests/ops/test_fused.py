@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from meshgen.ops.evaluate.fused import fma64
+from meshgen.ops.evaluate.fma import fma64
 
 
 def test_fma64_rounds_once_at_any_magnitude() -> None:

@@ -13,7 +13,7 @@ from meshgen.errors import ProgramError
 from meshgen.ir.graph import TensorType, dtype_name
 from meshgen.mlir.text import parse_text, print_text
 from meshgen.ops.evaluate.evaluator import evaluate
-from meshgen.ops.lapack import ROUTINES, Options, factorise
+from meshgen.ops.lapack import ROUTINES, Options, factorize
 
 OPTIONS: dict[str, list[Options]] = {
     "gesdd": [{"mode": mode} for mode in "ASN"],
@@ -38,7 +38,7 @@ def test_lapack_prints_no_error_for_any_shape(name: str, dtype: type, capfd: pyt
             types = routine.result_types([TensorType(a.shape, dtype_name(a.dtype)) for a in args], options)
             if types is not None:
                 runs += 1
-                assert [a.shape for a in factorise(routine, args, types, options)] == [t.shape for t in types]
+                assert [a.shape for a in factorize(routine, args, types, options)] == [t.shape for t in types]
     assert runs >= 16 and capfd.readouterr() == ("", "")
 
 
@@ -64,7 +64,7 @@ def test_reflectors_of_tall_matrices_are_orthogonal(tmp_path: Path, capfd: pytes
 
 def test_tridiagonal_solve_supports_one_equation() -> None:
     diagonal = np.array([4.0], np.float32)
-    *_, solution, info = factorise(ROUTINES["gtsv"], [diagonal, diagonal, diagonal, np.array([[2.0, 6.0]], np.float32)],
+    *_, solution, info = factorize(ROUTINES["gtsv"], [diagonal, diagonal, diagonal, np.array([[2.0, 6.0]], np.float32)],
                                 [TensorType((1,), "f32")] * 3 + [TensorType((1, 2), "f32"), TensorType((), "i32")], {})  # fmt: skip
     assert solution.tolist() == [[0.5, 1.5]] and info == 0
 
@@ -77,12 +77,12 @@ def test_ormqr_multiplies_by_householder_reflectors(
     dtype: type, left: bool, is_transposed: bool, m: int, r: int
 ) -> None:
     rng, kind = np.random.default_rng(0), dtype_name(np.dtype(dtype))
-    packed, scales = factorise(ROUTINES["geqrf"], [rng.standard_normal((m, r)).astype(dtype)], [TensorType((m, r), kind), TensorType((r,), kind)], {})  # fmt: skip
+    packed, scales = factorize(ROUTINES["geqrf"], [rng.standard_normal((m, r)).astype(dtype)], [TensorType((m, r), kind), TensorType((r,), kind)], {})  # fmt: skip
     square = np.concatenate([packed, np.zeros((m, m - r), dtype)], axis=1)
-    q = factorise(ROUTINES["orgqr"], [square, scales], [TensorType((m, m), kind)], {})[0]
+    q = factorize(ROUTINES["orgqr"], [square, scales], [TensorType((m, m), kind)], {})[0]
     x = rng.standard_normal((m, 7) if left else (7, m)).astype(dtype)
     options = {"side": "RL"[left], "trans": "NT"[is_transposed]}
-    result = factorise(ROUTINES["ormqr"], [packed, scales, x], [TensorType(x.shape, kind)], options)[0]
+    result = factorize(ROUTINES["ormqr"], [packed, scales, x], [TensorType(x.shape, kind)], options)[0]
     factor = q.conj().T if is_transposed else q
     np.testing.assert_allclose(result, factor @ x if left else x @ factor, atol=1e-5)
 

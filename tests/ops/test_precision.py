@@ -7,7 +7,7 @@ import pytest
 from meshgen.errors import UsageError
 from meshgen.ir.graph import Graph, Module, TensorType, Value
 from meshgen.mesh import make_mesh
-from meshgen.ops.precision import multiplied_as, precision_of, products_of, with_precision
+from meshgen.ops.precision import matmuls_of, multiplied_as, precision_of, with_precision
 
 CONTRACT = {"lhs_batch": (), "rhs_batch": (), "lhs_contract": (1,), "rhs_contract": (0,)}
 
@@ -69,10 +69,10 @@ def test_precision_option_overrides_program() -> None:
     module = Module(make_mesh({"x": 1}), graph, kernels={"narrow": matmul("bf16", "bf16", "bf16")})
     for precision, expected in {"default": "tf32", "high": "tf32x3", "highest": "f32"}.items():
         updated = with_precision(module, precision)
-        assert [multiplied_as(matmul_node) for matmul_node in products_of(updated.graph)] == [expected, expected]
-        assert [multiplied_as(matmul_node) for matmul_node in products_of(updated.kernels["narrow"])] == ["bf16"]
+        assert [multiplied_as(matmul_node) for matmul_node in matmuls_of(updated.graph)] == [expected, expected]
+        assert [multiplied_as(matmul_node) for matmul_node in matmuls_of(updated.kernels["narrow"])] == ["bf16"]
         assert precision_of([updated.graph, updated.kernels["narrow"]]) == precision
-    assert [multiplied_as(matmul_node) for matmul_node in products_of(module.graph)] == ["f32", "f32"]
+    assert [multiplied_as(matmul_node) for matmul_node in matmuls_of(module.graph)] == ["f32", "f32"]
 
 
 def test_precision_of_is_empty_for_mixed_precisions() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from meshgen.ops import FAMILIES, registry
 from meshgen.ops.op import Op, Trait
-from meshgen.ops.registry import OPS, with_kernel, with_meaning, with_trait
+from meshgen.ops.registry import OPS, evaluable_ops, with_kernel, with_trait
 
 ADD = OPS["add"]
 REQUIRED = ("name", "operands", "types", "evaluate", "error", "rule", "kernel", "flops")
@@ -30,7 +30,7 @@ def test_op_defined_twice_is_refused() -> None:
 def test_ops_with_generated_kernels_are_evaluable_or_rank_dependent() -> None:
     rank_dependent = {"process_index", "mask_padding"} | with_trait(Trait.LOCAL)
     generated = with_kernel("expression", "layout", "source", "lookup", "dot", "reduction")
-    assert generated - with_meaning() == rank_dependent
+    assert generated - evaluable_ops() == rank_dependent
 
 
 def test_ops_computed_in_registers_are_elementwise() -> None:
@@ -38,4 +38,4 @@ def test_ops_computed_in_registers_are_elementwise() -> None:
 
 
 def test_collectives_are_not_evaluable_on_one_device() -> None:
-    assert with_trait(Trait.COLLECTIVE) & with_meaning() == frozenset()
+    assert with_trait(Trait.COLLECTIVE) & evaluable_ops() == frozenset()

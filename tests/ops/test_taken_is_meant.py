@@ -20,7 +20,7 @@ from meshgen.ir.regions import all_nodes, captured
 from meshgen.mesh import make_mesh
 from meshgen.ops.evaluate.evaluator import Evaluator
 from meshgen.ops.evaluate.memory import body_bytes
-from meshgen.ops.registry import with_meaning
+from meshgen.ops.registry import evaluable_ops
 from meshgen.ops.types.inference import infer_types, verify_node
 from meshgen.runtime.simulate import rank_handlers
 from meshgen.testing.generators import USUAL, WIDE
@@ -138,7 +138,7 @@ def count_outcomes(
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_random_nodes_accepted_by_verifier_evaluate() -> None:
-    assert set(OPS) >= with_meaning()
+    assert set(OPS) >= evaluable_ops()
     table, faults = count_outcomes(random_node, TERMINATING_OPS, 0, 4000)
     assert faults == []
     assert table["taken"] > 400

@@ -13,7 +13,7 @@ from meshgen.ir.graph import Graph, TensorType, Value
 from meshgen.ops.evaluate.evaluator import evaluate
 from meshgen.ops.tolerance.bounds import error_bound
 from meshgen.ops.tolerance.sums import bilinear
-from meshgen.ops.tolerance.values import TF32X3_UNIT, UNIT, Tracked
+from meshgen.ops.tolerance.tracked import TF32X3_UNIT, UNIT, Tracked
 from meshgen.testing.oracle import compare
 
 Array = np.ndarray[Any, Any]

@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from meshgen import api
-from meshgen.codegen.missing_kernels import lacking_faults
-from meshgen.codegen.sectors import kernel_traffic
+from meshgen.codegen.memory_efficiency import kernel_traffic
+from meshgen.codegen.missing_kernels import missing_kernel_faults
 from meshgen.compiled.executable import Executable
 from meshgen.passes import PASSES
 from meshgen.runtime.simulate import simulate
@@ -80,7 +80,7 @@ def cost(executable: Executable, figure: str) -> float:
         "ring_bytes": lambda: executable.cost.ring_bytes,
         "step": lambda: executable.cost.step_seconds,
         "kernels": lambda: len(executable.plan.kernels),
-        "lacking": lambda: len(lacking_faults((body, 1) for body in executable.plan.kernels.values())),
+        "lacking": lambda: len(missing_kernel_faults((body, 1) for body in executable.plan.kernels.values())),
         "sector_bytes": lambda: sector_bytes(executable),
     }[figure]()
 

@@ -13,7 +13,7 @@ from meshgen import api
 from meshgen.compiled.executable import Executable
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.pipeline import Options, Timing
-from meshgen.reports.annotations import unmade_values
+from meshgen.reports.annotations import unfollowed_values
 from meshgen.runtime.shards import shard_all
 from meshgen.runtime.simulate import simulate, simulate_shards
 from meshgen.sharding.materialize import annotations_of
@@ -75,7 +75,7 @@ def check_annotated_values(seed: int) -> int:
     executable = planned_random_program(seed)
     computed_values, missing = (
         computed_annotated_values(executable),
-        unmade_values(executable, executable.stages["propagate"].graph),
+        unfollowed_values(executable, executable.stages["propagate"].graph),
     )
     pairs = [
         (computed_values[annotation_index], node)
@@ -100,7 +100,7 @@ def test_values_reported_as_not_computed_are_absent() -> None:
 def check_missing_values(seed: int) -> int:
     """Check that values reported as not computed are absent from the program, and return their number."""
     executable = planned_random_program(seed)
-    missing = unmade_values(executable, executable.stages["propagate"].graph)
+    missing = unfollowed_values(executable, executable.stages["propagate"].graph)
     lost = [node for _, node in indexed_annotations(executable) if "no device needs" in missing.get(node.result, "")]
     local, args = executable.stages["partition"], random_arguments(executable.stages["import"], seed)
     for node, global_value in zip(lost, expected(executable, lost, args)[0], strict=True):

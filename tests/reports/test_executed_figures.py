@@ -18,8 +18,8 @@ from meshgen.ops.flops import graph_flops
 from meshgen.pipeline import Options, Timing
 from meshgen.reports.comms import comms_of
 from meshgen.reports.cost import launch_bytes
-from meshgen.runtime.measured import measured
 from meshgen.runtime.plan import Item, Schedule
+from meshgen.runtime.recording import measured
 from meshgen.testing.random_graphs import random_arguments
 from meshgen.testing.random_programs import program_of
 from tests.cost_models import use

@@ -17,13 +17,13 @@ from meshgen.ir.graph import Graph, Node
 from meshgen.ir.reasons import reason_of
 from meshgen.mlir.text import parse_text
 from meshgen.reports.explain import explain_collective
-from meshgen.reports.values import Known, known_of
+from meshgen.reports.value_reasons import Known, known_of
 from meshgen.sharding.materialize import materialize
 from meshgen.sharding.optimize import optimize
 from meshgen.sharding.propagate import solve
+from meshgen.sharding.propagation.alternatives import overridden_hints
 from meshgen.sharding.propagation.annotate import annotated
 from meshgen.sharding.propagation.chains import Reasons
-from meshgen.sharding.propagation.rejected import lost_hints
 from meshgen.testing.random_graphs import random_program
 from tests.acceptance.cases import realistic_names, small
 from tests.plans import plan_of
@@ -132,7 +132,7 @@ def test_overridden_hint_is_reported_with_its_cost() -> None:
     module = parse_text(text)
     hint = next(node for node in module.graph.nodes if node.op == "annotate")
     hint.attrs = replace(hint.attrs, required=False)
-    hints = list(lost_hints(solve(module)))
+    hints = list(overridden_hints(solve(module)))
     assert {(hint.axis, hint.asked, hint.chosen) for hint in hints} == {
         ("x", "splits dim 1", "it splits dim 0"),
         ("y", "splits dim 0", "it splits dim 1"),

@@ -18,12 +18,12 @@ from meshgen.ir.graph import DTYPES, Graph, Node, TensorType, Value
 from meshgen.mesh import make_mesh
 from meshgen.ops.op import AtLeast, Trait
 from meshgen.ops.registry import OPS as RECORDS
-from meshgen.ops.registry import with_meaning, with_trait
+from meshgen.ops.registry import evaluable_ops, with_trait
 from meshgen.ops.types import inference
 from meshgen.spec import PARTIAL_KINDS, Sharding
 
 COLLECTIVES = sorted(with_trait(Trait.COLLECTIVE))
-OPS = (*sorted(with_meaning()), "process_index", "mask_padding", "all_slice", "to_partial")
+OPS = (*sorted(evaluable_ops()), "process_index", "mask_padding", "all_slice", "to_partial")
 WORDS = {
     "kind": (*PARTIAL_KINDS, "add", "multiply", "maximum", "minimum", "FFT", "IFFT", "RFFT", "IRFFT", "?"),
     "direction": ("EQ", "NE", "GE", "GT", "LE", "LT", "?"), "compare_type": ("", "FLOAT", "TOTALORDER", "SIGNED", "UNSIGNED", "?"),

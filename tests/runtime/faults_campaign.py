@@ -57,13 +57,15 @@ def words_of(module: Path, device: str, time_out: float = TIME_OUT) -> tuple[str
     return ("run", str(module), "--device", device, "--time-out", f"{time_out:g}")
 
 
-def victim_words(fault: str, when: int, module: Path, device: str, time_out: float = TIME_OUT) -> tuple[str, ...]:
+def victim_command_line(
+    fault: str, when: int, module: Path, device: str, time_out: float = TIME_OUT
+) -> tuple[str, ...]:
     return (sys.executable, "-m", "tests.runtime.victim", fault, str(when), *words_of(module, device, time_out))
 
 
 def messages(fault: str, module: Path, device: str, time_out: float) -> list[int]:
     """Return the number of messages that each rank sends in a step; for a link fault, only of those to the other host."""
-    victims = {rank: victim_words(fault, 0, module, device, time_out) for rank in range(RANKS)}
+    victims = {rank: victim_command_line(fault, 0, module, device, time_out) for rank in range(RANKS)}
     outcomes = ended(started(RANKS, own=victims), 120)
     return [int(process.err.rpartition("messages: ")[2]) for process in outcomes]
 
@@ -85,7 +87,7 @@ def trial(
     sign_file = folder / "sign"
     sign_file.unlink(missing_ok=True)
     victim_command = {
-        victim: victim_words(str(sign_file) if fault == "link" else fault, when, module, device, time_out)
+        victim: victim_command_line(str(sign_file) if fault == "link" else fault, when, module, device, time_out)
     }
     words = words_of(module, device, time_out)
     processes = started(RANKS, *MESHGEN, *words, own=victim_command, prefix=hosts.prefix, host=hosts.address)

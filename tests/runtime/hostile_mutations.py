@@ -197,7 +197,7 @@ CHANGES: tuple[Change, ...] = (
 )  # fmt: skip
 
 
-def be_hostile(manifest: Json, rng: random.Random) -> None:
+def apply_hostile_changes(manifest: Json, rng: random.Random) -> None:
     """Apply one or two random changes of this file. Sizes are mostly small, because a large change takes seconds."""
     for _ in range(rng.choice([1, 1, 2])):
         rng.choice(CHANGES)(manifest, rng, rng.choice([1, 3, 20, 300, 3000]))

@@ -1,9 +1,10 @@
-"""The programs of the saved modules in tests/data/modules, one for each kind of module format.
+"""The programs of the saved modules in tests/data/modules: one per kind of module (`KINDS`) and format.
 
     python -m tests.runtime.kept_modules        writes modules of the current formats into tests/data/modules
 
-The file of format N is `N.mgx`. A format change adds four files. Files of the previous format stay, because meshgen
-still reads them; older ones are deleted. All values are small integers, so that results are exact.
+The file of format N is `N.mgx`; each kind has its own format numbers, so a format change adds one file per kind. Files
+of the previous format stay, because meshgen still reads them; older ones are deleted. All values are small integers, so
+that results are exact.
 """
 
 from __future__ import annotations

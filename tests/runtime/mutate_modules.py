@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from meshgen import cli
-from meshgen.runtime import footprint
+from meshgen.runtime import memory_estimate as footprint
 from meshgen.runtime.module_file import container
 from tests.runtime.module_kinds import KINDS
 from tests.runtime.mutations import Original, mutant

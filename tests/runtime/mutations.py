@@ -13,7 +13,7 @@ from typing import Any
 
 from meshgen.runtime.module_file import container
 from tests.runtime.deep_mutations import Forger
-from tests.runtime.hostile_mutations import be_hostile
+from tests.runtime.hostile_mutations import apply_hostile_changes
 
 JUNK = [None, True, False, -1, 0, 1, 2, 3, 7, 64, 1 << 20, 1 << 31, (1 << 62) + 1, 1 << 63, -(1 << 63), 1 << 200, 0.5, -0.0, 1e300, 1e18, "",
         "x", "sum", "f32", "x:(0)2", "x:(1)2", "\x1b[2J", "\ud800", "../../etc/passwd", [], {}, [[]], [0, 0], {"tuple": []}, {"tuple": [0, 1]},
@@ -43,7 +43,7 @@ def mutant(original: Original, rng: random.Random) -> dict[str, bytes]:
     manifest_name = rng.choice([name for name in members if name.endswith("manifest.json")])
     manifest = json.loads(members[manifest_name])
     if "kernels" in manifest and rng.random() < 0.15:
-        be_hostile(manifest, rng)
+        apply_hostile_changes(manifest, rng)
         members[manifest_name] = json.dumps(manifest).encode()
         return sealed(members)
     if "kernels" in manifest and rng.random() < 0.7:

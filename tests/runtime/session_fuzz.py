@@ -5,7 +5,7 @@
 Each trial compiles a step on one or two donated trees of arrays. The step returns the new trees. It may also return the
 argument, sums, views of the old state, and other trees of equal structure, nested and ordered at random. The session
 and the calls must give the same bits, from several threads too. The session must reject (MG0112) programs whose next
-values are ambiguous by the rules of `frontend/next_values.py`.
+values are ambiguous by the rules of `frontend/pair_donations.py`.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ def main() -> int:
     device: Any = options.device
     if device == "emulate":  # emulated GPUs interpret kernel bodies, so that nothing is compiled
         import meshgen.runtime.cuda.devices as devices
-        from meshgen.runtime.emulation import Emulation
+        from meshgen.runtime.emulation_options import Emulation
 
         devices.code_of = lambda *args: lambda name, capability: None  # type: ignore[assignment]
         device = Emulation(arch="sm_80", races=True)

@@ -162,7 +162,7 @@ def _random_specs(rng: np.random.Generator, trial: Trial) -> dict[str, Any]:
 
 
 def _decided_by(trial: Trial, is_named: bool) -> str:
-    """Predict which results the rules of `frontend/next_values.py` choose as new trees of the arguments.
+    """Predict which results the rules of `frontend/pair_donations.py` choose as new trees of the arguments.
 
     Returns `rules` if they choose the right results, `others` if they choose wrong ones, and `nothing` if they cannot
     choose. The rules start with the largest arguments, and among these with the most deeply nested ones. Equal names

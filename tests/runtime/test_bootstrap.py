@@ -147,7 +147,7 @@ def test_duplicate_rank_is_reported() -> None:
     "content", [b"", b"GET / HTTP/1.1\r\n\r\n", struct.pack("<I", 4) + b"null", struct.pack("<I", 2) + b"{}"]
 )
 def test_unrelated_client_does_not_disturb_rendezvous(content: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rendezvous, "_KNOCK_SECONDS", 0.2)
+    monkeypatch.setattr(rendezvous, "_IDENTIFY_SECONDS", 0.2)
     both = rank_places(2)
     address = both[0].address
     assert address

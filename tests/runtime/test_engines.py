@@ -13,7 +13,7 @@ from meshgen.emulator.cuda.types import CUresult
 from meshgen.errors import RuntimeFailure, UsageError
 from meshgen.runtime import engines
 from meshgen.runtime.cuda import api
-from meshgen.runtime.emulation import Emulation
+from meshgen.runtime.emulation_options import Emulation
 from meshgen.runtime.module import DEVICES, LoadedModule
 from tests.programs import mlp
 from tests.runtime.cuda.steps import REAL, arguments, require_gpus

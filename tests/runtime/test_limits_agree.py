@@ -128,4 +128,4 @@ def test_unreadable_manifest_is_not_written() -> None:
         raise ValueError(f"{document} is too much")
 
     with pytest.raises(ModuleError, match=r"MG0504.*7 is too much"):
-        limits.refuse_unreadable("m", b"7", read)
+        limits.require_readable("m", b"7", read)

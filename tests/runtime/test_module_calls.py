@@ -12,7 +12,7 @@ import pytest
 import meshgen as mg
 from meshgen import budget
 from meshgen.errors import MeshgenError, MissingError, RuntimeFailure, UsageError
-from meshgen.runtime import footprint
+from meshgen.runtime import memory_estimate as footprint
 from meshgen.runtime.sizes import LAUNCHERS
 from tests.runtime.module_kinds import OPEN
 

@@ -89,7 +89,7 @@ def test_multi_mesh_and_open_modules_can_be_pickled(tmp_path: Path) -> None:
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(both))(x, w), both(x, w))
     opened = mg.load(tmp_path / "o.mgx", devices=2)
     again = pickle.loads(pickle.dumps(opened))
-    assert again.meshes == opened.meshes and again.specialisations == opened.specialisations
+    assert again.meshes == opened.meshes and again.specializations == opened.specializations
     wide, kernel = np.ones((6, 8), np.float32), np.ones((8, 4), np.float32)
     np.testing.assert_array_equal(again(wide, kernel), opened(wide, w=kernel))
 

@@ -56,7 +56,7 @@ def used(path: Path) -> None:
     """Load a module, and then every specialization in it."""
     module = mg.load(path)
     assert isinstance(module, OpenModule)
-    for sizes in module.specialisations:
+    for sizes in module.specializations:
         module.held(sizes)
 
 

@@ -20,7 +20,7 @@ from tests.runtime.faults_campaign import (
     faults_of,
     modules,
     trial,
-    victim_words,
+    victim_command_line,
     words_of,
 )
 from tests.runtime.launchers import MESHGEN, MPIEXEC, PATIENCE, by_mpiexec, ended, needs_mpi, started
@@ -57,7 +57,7 @@ def test_link_failure_ends_all_ranks(paths, tmp_path: Path) -> None:
 @pytest.mark.parametrize("fault", ["kill", "stop"])
 def test_dead_or_hung_mpi_rank_ends_other_ranks(fault: str, paths) -> None:
     """If a rank is stopped, the other ranks notice it. If a rank is killed, mpiexec notices it and ends the others."""
-    victim_command = " ".join(victim_words(fault, 2, paths["reference"], "reference"))
+    victim_command = " ".join(victim_command_line(fault, 2, paths["reference"], "reference"))
     other_command = " ".join((*MESHGEN, *words_of(paths["reference"], "reference")))
     done = by_mpiexec(
         RANKS, "sh", "-c", f"if [ $PMI_RANK = 1 ]; then exec {victim_command}; else exec {other_command}; fi"
@@ -74,7 +74,7 @@ def hanging(paths: dict[str, Path]) -> list[subprocess.Popen[str]]:
     """Start ranks of which the last one is stopped, and return when all others wait for it."""
     words = ("run", str(paths["reference"]), "--time-out", f"{2 * PATIENCE}")
     processes = started(
-        RANKS, *MESHGEN, *words, own={RANKS - 1: victim_words("stop", 1, paths["reference"], "reference")}
+        RANKS, *MESHGEN, *words, own={RANKS - 1: victim_command_line("stop", 1, paths["reference"], "reference")}
     )
     end, before = time.monotonic() + PATIENCE, [""] * RANKS
     while (
@@ -137,13 +137,13 @@ import sys
 import time
 from meshgen.ccl.sockets import Sockets
 from meshgen.ccl.world import World
-from meshgen.runtime.cuda.guard import Guard
+from meshgen.runtime.cuda.nccl_watchdog import Guard
 world = World(Sockets(0, {}), time_out=2)
 with Guard(world, "a step") as guard:
     for _ in range(8):
         time.sleep(0.3)
         guard.beat()
-with Guard(world, "the initialisation of NCCL's communicators"):
+with Guard(world, "the initialization of NCCL's communicators"):
     time.sleep(1000)
 """
 
@@ -151,7 +151,7 @@ with Guard(world, "the initialisation of NCCL's communicators"):
 def test_process_hung_in_call_is_ended_after_timeout() -> None:
     done = subprocess.run([sys.executable, "-c", STUCK], capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert done.returncode == 4
-    text = "MG0609: rank 0 is in the initialisation of NCCL's communicators: a call did not return within 2 s"
+    text = "MG0609: rank 0 is in the initialization of NCCL's communicators: a call did not return within 2 s"
     assert text in done.stderr
 
 

@@ -18,7 +18,7 @@ from meshgen.errors import ScheduleError
 from meshgen.ir.graph import Module
 from meshgen.mlir.text import parse_text, print_text
 from meshgen.pipeline import Options, Timing, run_stages
-from meshgen.runtime.emulation import Emulation
+from meshgen.runtime.emulation_options import Emulation
 from meshgen.runtime.module import LoadedModule
 from meshgen.runtime.plan import Item, Schedule
 from meshgen.runtime.validation.checker import check

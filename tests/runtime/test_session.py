@@ -16,11 +16,11 @@ import pytest
 import meshgen as mg
 from meshgen.errors import ArgumentError, UsageError
 from meshgen.runtime.cuda.api import emulated
-from meshgen.runtime.emulation import Emulation
+from meshgen.runtime.emulation_options import Emulation
 from meshgen.runtime.module_file import tensors
 from meshgen.runtime.sessions.session import Session
 from meshgen.runtime.sessions.weights import WeightFiles
-from tests.runtime.cuda.steps import REAL, looks_into_emulated_gpus, require_gpus, save
+from tests.runtime.cuda.steps import REAL, inspects_emulated_gpus, require_gpus, save
 from tests.runtime.module_files import normal
 
 W, X = "tensor<8x4xf32>", "tensor<4x6xf32>"
@@ -283,7 +283,7 @@ class Counted:
         return (lambda *args: (self.calls.append(name), attribute(*args))[1]) if name.startswith("cu") else attribute
 
 
-@looks_into_emulated_gpus
+@inspects_emulated_gpus
 def test_session_restores_context_and_frees_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another library, such as PyTorch, may own the current context. Steps may be interrupted, and sessions may fail."""
     monkeypatch.setattr("meshgen.runtime.cuda.devices.code_of", lambda *args: lambda name, capability: None)
@@ -309,7 +309,7 @@ def interrupted(steps: object) -> None:
     raise KeyboardInterrupt
 
 
-@looks_into_emulated_gpus
+@inspects_emulated_gpus
 def test_session_step_is_one_graph_launch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The graph covers all ranks. During its launch its context is current, and the host does not allocate or wait."""
     monkeypatch.setattr("meshgen.runtime.cuda.devices.code_of", lambda *args: lambda name, capability: None)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from meshgen.runtime.emulation import Emulation
+from meshgen.runtime.emulation_options import Emulation
 from tests.runtime.session_fuzz import run_trial
 
 

@@ -12,8 +12,8 @@ from meshgen import api
 from meshgen.errors import CodegenError, UsageError
 from meshgen.ir.predicates import is_annotation
 from meshgen.mlir.text import parse_text
-from meshgen.search import best
-from meshgen.search.found import Found
+from meshgen.search import search_loop
+from meshgen.search.result import Found
 from tests.acceptance.cases import needs_cases, realistic, small
 from tests.search.transformer import stack
 
@@ -77,7 +77,7 @@ def test_specs_of_search_result_reproduce_its_plan(block_of_few_tokens: Found) -
 
 def test_search_keeps_annotations(monkeypatch: pytest.MonkeyPatch) -> None:
     """Check the first solution and solutions found near it."""
-    monkeypatch.setattr(best, "MUTATIONS", 1)
+    monkeypatch.setattr(search_loop, "MUTATIONS", 1)
     forward, args = stack(1, 2, 64)
     annotations = {"x": "_,_,tp", "layers.0.w1": "dp,tp"}
     result = mg.search(forward, {"dp": 2, "tp": 4}, args=args, in_specs=annotations, target="cpu", seconds=5)
@@ -100,8 +100,8 @@ def test_searched_training_step_is_not_slower_than_by_hand(monkeypatch: pytest.M
 
     It exchanges the mesh axes of the batch and of the weights, which yields the usual layout.
     """
-    monkeypatch.setattr(best, "MUTATIONS", 0)
-    monkeypatch.setattr(best, "FAR", math.inf)
+    monkeypatch.setattr(search_loop, "MUTATIONS", 0)
+    monkeypatch.setattr(search_loop, "FAR", math.inf)
     annotated = parse_text(realistic("block_train_dp_tp").read_text())
     assert not any(is_annotation(node) for node in annotated.graph.nodes)
     result = mg.search(replace(annotated, in_annotations=[], out_annotations=[]), target="cuda:sm_90", seconds=300)
@@ -111,7 +111,7 @@ def test_searched_training_step_is_not_slower_than_by_hand(monkeypatch: pytest.M
 
 def test_search_reserves_memory_for_activations(monkeypatch: pytest.MonkeyPatch) -> None:
     """Check a memory limit between the argument bytes and the total bytes of the best solution."""
-    monkeypatch.setattr(best, "MUTATIONS", 0)
+    monkeypatch.setattr(search_loop, "MUTATIONS", 0)
     forward, args = stack(1, 2, 64)
     first_bytes = mg.search(forward, {"tp": 4}, args=args, target="cpu", seconds=0).planned.plan.arena_bytes
     result = mg.search(forward, {"tp": 4}, args=args, target="cpu", memory_limit=first_bytes - 4096, seconds=60)

@@ -6,7 +6,7 @@ import pytest
 
 from meshgen.ir.graph import TensorType, Value
 from meshgen.notation import parse_sharding
-from meshgen.search.words import pattern_of, sentences
+from meshgen.search.descriptions import pattern_of, sentences
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from meshgen.mlir.text import parse_text
 from meshgen.ops.classes import COMMUNICATING
 from meshgen.ops.types.inference import verify_node
 from meshgen.runtime.simulate import simulate
-from meshgen.sharding.optimizations.rewrite import total_bytes
+from meshgen.sharding.optimizations.walk import total_bytes
 from meshgen.spec import P, fit
 
 Pass = Callable[[Module], Module]

@@ -9,7 +9,7 @@ import numpy as np
 
 from meshgen.ir.graph import Module, Value
 from meshgen.runtime.simulate import simulate
-from meshgen.sharding.optimizations.rewrite import total_bytes
+from meshgen.sharding.optimizations.walk import total_bytes
 from meshgen.sharding.partition import partition
 from meshgen.spec import P, Sharding
 from tests.sharding.local_programs import Program, whole_numbers

@@ -8,7 +8,7 @@ import pytest
 from meshgen.ir.graph import Module, Value
 from meshgen.runtime.simulate import simulate
 from meshgen.sharding.optimizations.all_reduce_untie import all_reduce_untie
-from meshgen.sharding.optimizations.rewrite import total_bytes
+from meshgen.sharding.optimizations.walk import total_bytes
 from meshgen.sharding.optimize import optimize_local
 from meshgen.spec import P
 from tests.sharding.local_programs import Program, ops

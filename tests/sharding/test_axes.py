@@ -14,7 +14,7 @@ from meshgen.sharding.analyze import analyze
 from meshgen.sharding.propagate import solve
 from meshgen.sharding.propagation.annotate import annotated
 from meshgen.sharding.propagation.axes import USUAL, Axes, Start
-from meshgen.sharding.rewrites.compare import planned_seconds
+from meshgen.sharding.rewrites.program_cost import planned_seconds
 from meshgen.testing.random_graphs import random_program
 
 HEAD = 'sdy.mesh @m = <["a"=2, "b"=4]>\n'

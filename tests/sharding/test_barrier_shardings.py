@@ -8,7 +8,7 @@ import pytest
 
 from meshgen.errors import ShardingError
 from meshgen.mlir.text import parse_text, print_text
-from meshgen.ops.uniform import Varying
+from meshgen.ops.uniformity import Varying
 from meshgen.pipeline import Options, Timing, run_stages
 from meshgen.sharding.partition import partition
 from meshgen.sharding.propagation.edge_tables import edge_tables

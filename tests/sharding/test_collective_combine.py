@@ -13,7 +13,7 @@ from numpy.testing import assert_array_equal
 
 from meshgen import api
 from meshgen.codegen.fuse import fuse
-from meshgen.codegen.missing_kernels import lacking_faults
+from meshgen.codegen.missing_kernels import missing_kernel_faults
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import DTYPES, Graph, Module, TensorType, Value
 from meshgen.mesh import Mesh
@@ -22,7 +22,7 @@ from meshgen.ops.types.inference import verify_node
 from meshgen.runtime.simulate import simulate
 from meshgen.sharding.collective_combine_large import collective_combine_large
 from meshgen.sharding.optimizations.collective_combine import collective_combine, combined
-from meshgen.sharding.optimizations.rewrite import total_bytes
+from meshgen.sharding.optimizations.walk import total_bytes
 from meshgen.sharding.optimize import optimize, optimize_local
 from meshgen.spec import P, Sharding
 from tests.sharding.local_programs import Program, whole_numbers
@@ -319,7 +319,7 @@ def test_gathers_of_dtypes_without_kernels_are_not_combined(dtype: str) -> None:
     values = [p.input(f"{dtype}[8]", P("x")) for _ in range(3)]
     gathered = [p.add("all_gather", [value], f"{dtype}[8]", axes=("x",), dim=0) for value in values]
     fused = fuse(collective_combine(p.local(*gathered)))
-    assert not lacking_faults((body, 1) for body in fused.kernels.values())
+    assert not missing_kernel_faults((body, 1) for body in fused.kernels.values())
     assert _collectives(fused) == ["all_gather"] * (1 if dtype in TRITON_TYPES else 3)
 
 

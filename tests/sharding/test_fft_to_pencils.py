@@ -12,7 +12,7 @@ from meshgen.mesh import make_mesh
 from meshgen.mlir.text import parse_text
 from meshgen.ops.evaluate.evaluator import evaluate
 from meshgen.pipeline import Options, Timing, run_stages
-from meshgen.sharding.candidates.pencils import pencils
+from meshgen.sharding.candidates.fft_pencils import pencils
 from meshgen.sharding.candidates.search import Search
 from meshgen.sharding.propagation.solve import solve_as_written
 from meshgen.sharding.rewrites.fft_to_pencils import fft_to_pencils

@@ -14,7 +14,7 @@ from meshgen.ops.evaluate.evaluator import evaluate
 from meshgen.ops.types.inference import verify_graph
 from meshgen.pipeline import Options, Timing, run_stages
 from meshgen.sharding.analyze import analyze
-from meshgen.sharding.rewrites.iota_gather_to_batch import iota_gather_to_batch, own_dim
+from meshgen.sharding.rewrites.iota_gather_to_batch import iota_dim, iota_gather_to_batch
 from meshgen.testing.oracle import check
 
 ROWS = """
@@ -153,7 +153,7 @@ def test_iota_dim_is_traced_through_index_arithmetic() -> None:
     producers = graph.index.producers
     values_by_name: dict[str, Value] = {value.name: value for value in graph.values() if value.name}
     iota_dims = {
-        name: own_dim(values_by_name[name], producers) for name in ("i", "col", "safe", "row", "up", "below", "place")
+        name: iota_dim(values_by_name[name], producers) for name in ("i", "col", "safe", "row", "up", "below", "place")
     }
     assert iota_dims == {"i": 0, "col": 0, "safe": 0, "row": 0, "up": None, "below": None, "place": None}
 

@@ -9,7 +9,7 @@ import pytest
 from meshgen.ir.graph import Module
 from meshgen.sharding.optimizations.collective_licm import collective_licm
 from meshgen.sharding.optimizations.loop_reduce_hoist import loop_reduce_hoist
-from meshgen.sharding.optimizations.rewrite import total_bytes
+from meshgen.sharding.optimizations.walk import total_bytes
 from meshgen.sharding.optimize import optimize
 from tests.sharding.local_text import (
     ar,

@@ -17,8 +17,8 @@ from meshgen.sharding.optimizations.all_reduce_reassociate import all_reduce_rea
 from meshgen.sharding.optimizations.all_reduce_sink import all_reduce_sink
 from meshgen.sharding.optimizations.cancel_inverse_collectives import cancel_inverse_collectives
 from meshgen.sharding.optimizations.gather_slice_to_all_to_all import gather_slice_to_all_to_all
-from meshgen.sharding.optimizations.rewrite import total_bytes
 from meshgen.sharding.optimizations.slice_hoist import slice_hoist
+from meshgen.sharding.optimizations.walk import total_bytes
 from meshgen.sharding.optimize import LOCAL_PASSES
 from tests.sharding.local_text import (
     HALVES,
@@ -83,8 +83,8 @@ FIRES: dict[str, tuple[Pass, str, str, dict[str, int]]] = {
     "slice above a reduction over other axes": (slice_hoist, lines(ar("%p", axes="[1]"), cut("%a", "8x12", "2x12", 0)), "2x12xf32", {"all_reduce": 1, "all_slice": 1}),
     "slice above a gather of another dim": (slice_hoist, lines(ag("%p", "8x12", "8x24", 1, "[1]"), cut("%a", "8x24", "2x24", 0)), "2x24xf32", {"all_gather": 1, "all_slice": 1}),
     "gathered and sliced elsewhere": (gather_slice_to_all_to_all, lines(ag("%p", "8x12", "32x12", 0), cut("%a", "32x12", "32x3", 1)), "32x3xf32", {"all_to_all": 1}),
-    "cancelled": (cancel_inverse_collectives, lines(ag("%p", "8x12", "32x12", 0), cut("%a", "32x12", "8x12", 0)), "8x12xf32", {}),
-    "cancelled: sliced from what all have": (cancel_inverse_collectives, lines(cut("%c", "8x12", "2x12", 0), ag("%a", "2x12", "8x12", 0)), "8x12xf32", {}),
+    "canceled": (cancel_inverse_collectives, lines(ag("%p", "8x12", "32x12", 0), cut("%a", "32x12", "8x12", 0)), "8x12xf32", {}),
+    "canceled: sliced from what all have": (cancel_inverse_collectives, lines(cut("%c", "8x12", "2x12", 0), ag("%a", "2x12", "8x12", 0)), "8x12xf32", {}),
 }  # fmt: skip
 SIZES = {"folder: all of two axes, one of which is sliced": {"p": "1024x1024"}, "gather below what all have": {"c": "32x12"},
          "reassociate: through a transpose and a sign": {"q": "12x8"}}  # fmt: skip
@@ -95,7 +95,7 @@ FEWER_BYTES = (
     "slice above a gather",
     "folder: all of",
     "folder: a",
-    "cancelled",
+    "canceled",
     "reassociate",
     "gathered",
 )

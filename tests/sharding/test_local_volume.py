@@ -30,7 +30,7 @@ from meshgen.sharding.propagate import propagate
 from meshgen.sizes.program import with_shapes
 from meshgen.testing.random_graphs import random_program, random_program_on_two_meshes
 from tests.acceptance.cases import small
-from tests.ccl.formula_text import valued
+from tests.ccl.formula_text import formula_value
 from tests.plans import plan_of
 from tests.programs import mlp
 
@@ -63,7 +63,7 @@ def test_formulas_equal_ring_bytes_on_other_meshes(name: str, sizes: tuple[int, 
     other_analysis = analyze(replace(module, mesh=mesh))  # the same program, analyzed on another mesh
     assert len(analysis.collectives) == len(other_analysis.collectives) > 0
     for record, other in zip(analysis.collectives, other_analysis.collectives, strict=True):
-        assert record.formula.at(mesh) == other.ring_bytes == math.ceil(valued(str(record.formula), mesh))
+        assert record.formula.at(mesh) == other.ring_bytes == math.ceil(formula_value(str(record.formula), mesh))
     assert analysis.formula.at(mesh) == other_analysis.ring_bytes
     assert sum(f.at(mesh) for f in analysis.formulas_by_kind().values()) == other_analysis.ring_bytes
 
@@ -174,7 +174,7 @@ def test_explain_prints_formulas(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert main(["explain", "-v", str(file), "--target", "cpu", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["formula"]["by_kind"]["all_reduce"] == document["formula"]["total"]
-    assert valued(document["formula"]["total"], make_mesh(document["mesh"])) == document["ring_bytes"]
+    assert formula_value(document["formula"]["total"], make_mesh(document["mesh"])) == document["ring_bytes"]
     assert main(["explain", "-v", str(file), "--target", "cpu"]) == 0
     assert document["formula"]["total"] in capsys.readouterr().out
 
@@ -196,9 +196,8 @@ def test_formulas_equal_bytes_of_schedule_and_of_other_meshes() -> None:
     """Check that formulas predict the bytes on the planned mesh and on other meshes.
 
     The formulas include rows, candidates and halos that partition adds depending on the mesh. On another mesh,
-    partition
-    may produce a different program, whose formula differs (an axis with one device shards nothing). The test skips the
-    comparison for such a mesh.
+    partition may produce a different program, whose formula differs (an axis with one device shards nothing). The test
+    skips the comparison for such a mesh.
     """
     programs = compared = 0
     for name, part in volumes():

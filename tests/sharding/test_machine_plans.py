@@ -9,7 +9,7 @@ import pytest
 
 import meshgen as mg
 from meshgen.api import plan, plan_module
-from meshgen.frontend.arguments import on_machine
+from meshgen.frontend.arguments import with_machine
 from meshgen.machine.profiles import MACHINES, Link, Machine
 from meshgen.mesh import make_mesh
 from meshgen.pipeline import Timing
@@ -101,7 +101,7 @@ def test_simulated_step_of_random_programs_equals_planned_step(seed: int) -> Non
         pytest.skip("several meshes")
     links = Link("nvlink", 2 + seed % 3, 370e9, 8e-6), Link("network", None, 10e9, 20e-6)
     machine = Machine("small", links, overlap_slowdown=0.0)
-    executable = plan_module(on_machine(module, machine), options_of(seed), Timing())
+    executable = plan_module(with_machine(module, machine), options_of(seed), Timing())
     assert mg.simulate(executable).step_seconds == pytest.approx(executable.cost.step_seconds, rel=1e-9)
 
 

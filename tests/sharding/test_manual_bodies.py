@@ -59,7 +59,7 @@ PROGRAMS = {  # name -> (program, ops that the manual body must contain)
     "ends over other free axes": (
         computation(ABS.format("8xf32"), "16xf32", ('{"x", "y"}', '{"x", "z"}'), tile="8xf32"), "retile"),
     "no manual axes": (computation(ABS.format("4x4xf32"), "4x4xf32", ('{"y", ?}, {?}', '{"z", ?}, {?}'), axes=""), "permute"),
-    "rows of neighbours": (
+    "rows of neighbors": (
         computation("""%c = sdy.sharding_constraint %b <@mesh, [{"y", "z"}]> : tensor<13xf32>
     %zero = stablehlo.constant dense<0.0> : tensor<f32>
     %w = "stablehlo.reduce_window"(%c, %zero) <{window_dimensions = array<i64: 3>, padding = dense<1> : tensor<1x2xi64>}> ({

@@ -21,8 +21,8 @@ from meshgen.sharding.optimizations.collective_cse import collective_cse
 from meshgen.sharding.optimizations.convert_sink import convert_sink
 from meshgen.sharding.optimizations.gather_slice_to_all_to_all import gather_slice_to_all_to_all
 from meshgen.sharding.optimizations.reshard_replan import reshard_replan
-from meshgen.sharding.optimizations.rewrite import total_bytes
 from meshgen.sharding.optimizations.slice_hoist import slice_hoist
+from meshgen.sharding.optimizations.walk import total_bytes
 from meshgen.sharding.optimize import optimize
 from meshgen.sharding.partition import partition
 from meshgen.sharding.propagate import propagate
@@ -271,7 +271,7 @@ def test_reshard_chain_is_replanned() -> None:
     assert done.graph.nodes[0].attrs.axes == ("y",)
 
 
-def test_cancelled_collectives_in_loop_use_captured_value() -> None:
+def test_canceled_collectives_in_loop_use_captured_value() -> None:
     p = Program(x=2)
     v = reduce_(p, p.input(T, SUM_X))
     body = Graph("body", [Value(v.type, "c", P(None, None))])

@@ -15,8 +15,8 @@ from meshgen.ops.classes import COMMUNICATING
 from meshgen.ops.evaluate.evaluator import evaluate
 from meshgen.ops.flops import graph_flops
 from meshgen.pipeline import Options, Timing, run_stages
+from meshgen.sharding.optimizations.group_row_uses import GroupRowUses
 from meshgen.sharding.optimizations.masked_dot_to_ragged import masked_dot_to_ragged
-from meshgen.sharding.optimizations.own_rows import OwnRows
 from meshgen.spec import Sharding
 from meshgen.testing.random_programs import find_fault
 
@@ -174,10 +174,10 @@ def test_chain_of_linear_ops_is_searched_once_per_value() -> None:
   return %y200 : tensor<11x5xf32>
 }}""").graph
     product = next(node for node in graph.nodes if node.op == "ragged_dot")
-    assert OwnRows(graph.index.producers.get, graph.index.uses.__getitem__).product_of(graph.outputs[0]) is product
+    assert GroupRowUses(graph.index.producers.get, graph.index.uses.__getitem__).product_of(graph.outputs[0]) is product
     sums = [node for node in graph.nodes if node.op == "add" and node.result.name.startswith("y")]
     sums[100].operands[1] = graph.inputs[3]
-    second_analysis = OwnRows(graph.index.producers.get, graph.index.uses.__getitem__)
+    second_analysis = GroupRowUses(graph.index.producers.get, graph.index.uses.__getitem__)
     assert (
         second_analysis.product_of(graph.outputs[0]) is None and second_analysis.product_of(sums[99].result) is product
     )

@@ -8,11 +8,11 @@ from meshgen.api import read
 from meshgen.ir.axis_parts import AxisParts
 from meshgen.ir.graph import Module, Value
 from meshgen.sharding.propagate import solve
-from meshgen.sharding.propagation.amounts import view_of
 from meshgen.sharding.propagation.labels import labels_of
 from meshgen.sharding.propagation.reach import picks_of, reach
 from meshgen.sharding.propagation.sites import Site, sites_of
 from meshgen.sharding.propagation.states import Link
+from meshgen.sharding.propagation.unsplit_program import view_of
 from meshgen.spec import P
 
 

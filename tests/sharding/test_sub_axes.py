@@ -110,7 +110,7 @@ def test_non_nesting_sharding_options_are_rejected() -> None:
 
 
 def test_sharding_with_non_nesting_sub_axes_is_rejected() -> None:
-    with pytest.raises(ShardingError, match=r"MG0203.*not sub-axes of one factorisation"):
+    with pytest.raises(ShardingError, match=r"MG0203.*not sub-axes of one factorization"):
         mg.compile(lambda x: x, SIX, args=["i32[5,7]"], in_specs={"x": mg.P("y:(3)2", "y:(1)2")}, target="cpu")
 
 

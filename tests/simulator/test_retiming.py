@@ -12,7 +12,7 @@ import meshgen as mg
 from meshgen.api import plan, plan_module
 from meshgen.codegen.roofline.kernel_time import DEVICES
 from meshgen.codegen.targets import predicted_machine
-from meshgen.frontend.arguments import on_machine
+from meshgen.frontend.arguments import with_machine
 from meshgen.machine.profiles import DEFAULT_MACHINE, MACHINES
 from meshgen.pipeline import Options, Timing
 from meshgen.reports.page.kernels import roofline
@@ -65,7 +65,7 @@ def test_simulated_time_scales_with_gpu_peak(tmp_path: Path) -> None:
 def test_simulated_step_equals_explained_step_without_overlap(program: str | int, machine: str) -> None:
     module = program_of(program) if isinstance(program, int) else mg.lower(PROGRAMS[program], stage="import")
     profile = replace(MACHINES[machine], overlap_slowdown=0.0)
-    executable = plan_module(on_machine(module, profile), Options("cpu"), Timing())
+    executable = plan_module(with_machine(module, profile), Options("cpu"), Timing())
     assert mg.simulate(executable).step_seconds == pytest.approx(executable.cost.step_seconds, rel=1e-9)
     assert mg.simulate(executable, MACHINES[machine]).step_seconds >= executable.cost.step_seconds * (1 - 1e-9)
 

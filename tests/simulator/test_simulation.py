@@ -13,7 +13,7 @@ import pytest
 import meshgen as mg
 from meshgen.errors import UsageError
 from meshgen.machine.profiles import MACHINES, Machine
-from meshgen.runtime.validation.checker_parts import check_parts
+from meshgen.runtime.validation.multi_mesh_checker import check_parts
 from meshgen.simulator.network import packing_seconds
 from meshgen.simulator.simulation import Scheduled, Simulation, simulate
 from meshgen.simulator.timeline import Conditions, Timeline

@@ -20,7 +20,7 @@ from meshgen.ir.graph import Annotation, Graph, Module, Node, NodeSharding, Valu
 from meshgen.mlir.text import parse_text, print_text
 from meshgen.pipeline import Timing, run_stages
 from meshgen.sharding.materialize import materialize
-from meshgen.sharding.optimizations.rewrite import total_bytes
+from meshgen.sharding.optimizations.walk import total_bytes
 from meshgen.sharding.optimize import LOCAL_PASSES, PASSES
 from meshgen.sharding.partition import partition
 from meshgen.sharding.propagate import propagate
@@ -93,7 +93,7 @@ def _with_options(body: Graph, done: Graph) -> Graph:
     return replace(body, nodes=nodes)
 
 
-def written_out(done: Module) -> tuple[Module, list[Node]]:
+def decompose_unsupported(done: Module) -> tuple[Module, list[Node]]:
     """Return the program as before propagation, with every propagated sharding as a required annotation or an option.
 
     Also returns the counterparts of the nodes of `done`, in order.
@@ -131,7 +131,7 @@ def written_out(done: Module) -> tuple[Module, list[Node]]:
 def test_propagation_is_idempotent(group: int) -> None:
     for seed in seeds(group):
         done = propagated(seed)
-        module, copies = written_out(done)
+        module, copies = decompose_unsupported(done)
         indices = [number for number, node in enumerate(module.graph.nodes) if any(node is other for other in copies)]
         again = propagate(module)
         assert (again.in_shardings, again.out_shardings) == (done.in_shardings, done.out_shardings), f"seed {seed}"

@@ -22,9 +22,9 @@ from meshgen.benchmarks.collectives.cases import (
 from meshgen.benchmarks.collectives.engines import Effort, Outcome
 from meshgen.ccl.host import HostBuffers
 from meshgen.ccl.links import seconds_along
-from meshgen.ccl.local import run_lowered
+from meshgen.ccl.local_transport import run_lowered
+from meshgen.ccl.message_queues import Wires
 from meshgen.ccl.steps import OPERAND, RESULT
-from meshgen.ccl.wires import Wires
 from meshgen.errors import Diagnostic, UsageError
 from meshgen.ir.graph import DTYPES
 from meshgen.machine.profiles import DEFAULT_MACHINE, MACHINES, Machine

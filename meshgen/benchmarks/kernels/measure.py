@@ -18,10 +18,10 @@ from meshgen.benchmarks.samples import summary
 from meshgen.codegen.roofline.kernel_time import device_of
 from meshgen.cost_model.kernels import Device as Sheet
 from meshgen.ir.graph import Graph
-from meshgen.ops.precision import multiplied_as, products_of
+from meshgen.ops.precision import matmuls_of, multiplied_as
 from meshgen.runtime.cuda.api import Api
 from meshgen.runtime.cuda.device import Device, Launch
-from meshgen.runtime.cuda.one_kernel import OneKernel
+from meshgen.runtime.cuda.kernel_runner import OneKernel
 from meshgen.runtime.cuda.timing import EventTimer, Timer
 from meshgen.runtime.module import LoadedModule
 from meshgen.runtime.random_arrays import random_array, random_operands
@@ -53,7 +53,7 @@ class Ceilings:
 
         GEMMs of other types than bf16 are scaled by the ratio of the peaks in the data sheet.
         """
-        operand_types = {multiplied_as(node) for node in products_of(body)} & set(sheet.peaks)
+        operand_types = {multiplied_as(node) for node in matmuls_of(body)} & set(sheet.peaks)
         rate = (
             min((sheet.peaks[operand_type] / sheet.peaks["bf16"] for operand_type in operand_types), default=0.0)
             * self.flops_per_second

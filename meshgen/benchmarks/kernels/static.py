@@ -9,8 +9,8 @@ from typing import Any
 
 import meshgen as mg
 from meshgen.benchmarks.records import Record
+from meshgen.codegen.memory_efficiency import efficiency, kernel_traffic
 from meshgen.codegen.roofline.kernel_time import kernel_seconds
-from meshgen.codegen.sectors import efficiency, kernel_traffic
 from meshgen.codegen.triton_source import KernelSource
 from meshgen.compiled.executable import Executable
 from meshgen.errors import Diagnostic, UsageError

@@ -1,8 +1,8 @@
 """Kernels of small programs: each template of the kernel generator, and any `.mlir` file.
 
 Without a GPU, a record describes the generated kernel and its predicted time. If the GPU has the target architecture,
-each kernel is
-measured too. A record of the whole program then comes first, with PyTorch's time if PyTorch is installed.
+each kernel is measured too. A record of the whole program then comes first, with PyTorch's time if PyTorch is
+installed.
 """
 
 from __future__ import annotations

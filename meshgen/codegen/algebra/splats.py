@@ -14,8 +14,8 @@ import numpy as np
 from meshgen.ir.graph import Graph, Node, TensorType, Value
 from meshgen.ir.regions import all_nodes, rewired_graph
 from meshgen.ops.classes import IMPURE
+from meshgen.ops.common_subexpressions import computation_key
 from meshgen.ops.constants import splat_of
-from meshgen.ops.duplicates import computation_key
 
 Array = np.ndarray[Any, Any]
 

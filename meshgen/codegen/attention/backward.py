@@ -16,11 +16,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from meshgen.codegen.attention.forward import Forward, precision_of, variables_of
+from meshgen.codegen.attention.gradient_roles import End, Probe, Roles
 from meshgen.codegen.attention.layouts import Element
-from meshgen.codegen.attention.reach import Reach, moves
-from meshgen.codegen.attention.roles import End, Probe, Roles
-from meshgen.codegen.attention.scalars import Region, UnformedError
-from meshgen.codegen.attention.uses import Uses
+from meshgen.codegen.attention.scalar_regions import Region, UnformedError
+from meshgen.codegen.attention.upstream_indices import Reach, moves
+from meshgen.codegen.attention.users import Uses
 from meshgen.codegen.expr import Expr
 from meshgen.codegen.fusion.layout_indices import Index
 from meshgen.ir.builder import Builder

@@ -20,10 +20,10 @@ from meshgen.codegen.attention.forward import Forward, Loops
 from meshgen.codegen.attention.layouts import Layouts, parts_of
 from meshgen.codegen.attention.log_sums import log_sums
 from meshgen.codegen.attention.recognition import Attention, attention_of
-from meshgen.codegen.attention.scalars import UnformedError
-from meshgen.codegen.attention.uses import Uses
+from meshgen.codegen.attention.scalar_regions import UnformedError
+from meshgen.codegen.attention.users import Uses
 from meshgen.codegen.expr import Var
-from meshgen.codegen.passes.graphs import on_graphs
+from meshgen.codegen.passes.all_graphs import on_graphs
 from meshgen.compilation import Compilation, module_pass
 from meshgen.ir.graph import Graph, Module, Node
 from meshgen.ir.regions import needed_nodes

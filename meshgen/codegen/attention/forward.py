@@ -13,8 +13,8 @@ from meshgen.codegen import expr as ex
 from meshgen.codegen.attention.indices import generic_index, operand_index, query_side, substituted, value_indices
 from meshgen.codegen.attention.layouts import Element, Layouts, loops_of, split_variable
 from meshgen.codegen.attention.recognition import Attention, upstream
-from meshgen.codegen.attention.scalars import Elements, Region, UnformedError
-from meshgen.codegen.attention.uses import Uses
+from meshgen.codegen.attention.scalar_regions import Elements, Region, UnformedError
+from meshgen.codegen.attention.users import Uses
 from meshgen.codegen.expr import Expr, Var
 from meshgen.codegen.fusion.attention_loops import has_kernel
 from meshgen.codegen.fusion.layout_indices import Index

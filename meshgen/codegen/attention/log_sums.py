@@ -12,8 +12,8 @@ import numpy as np
 
 from meshgen.codegen.attention.layouts import Layouts
 from meshgen.codegen.attention.recognition import Attention, upstream
-from meshgen.codegen.attention.scalars import Elements, Region, UnformedError
-from meshgen.codegen.attention.uses import Uses
+from meshgen.codegen.attention.scalar_regions import Elements, Region, UnformedError
+from meshgen.codegen.attention.users import Uses
 from meshgen.codegen.fusion.layout_indices import Index, forward
 from meshgen.ir.graph import Value
 from meshgen.ops.classes import POINTWISE

@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeGuard
 
 from meshgen.codegen import expr as ex
 from meshgen.codegen.bounds.arithmetic import Arithmetic
-from meshgen.codegen.bounds.prove import Question, prove
+from meshgen.codegen.bounds.proofs import Question, prove
 from meshgen.codegen.bounds.values import LANE, Condition, Fact, Known, Number, Pointer, fits
 from meshgen.codegen.expr import Expr, Quotient, Var
 from meshgen.codegen.index_code import (

@@ -1,10 +1,8 @@
 """Abstract values in a kernel's source: integers as index expressions, conditions and addresses.
 
 Registers have 32 or 64 bits and wrap, and `//` and `%` truncate toward zero. An `Expr` has no width and rounds down.
-Sums and products
-of both agree modulo 2^32. In some uses the exact value matters: a dividend, a side of a comparison, an offset added to
-a pointer. There,
-both agree if the expression is in a certain range: a `Need`.
+Sums and products of both agree modulo 2^32. In some uses the exact value matters: a dividend, a side of a comparison,
+an offset added to a pointer. There, both agree if the expression is in a certain range: a `Need`.
 """
 
 from __future__ import annotations

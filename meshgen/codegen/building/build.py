@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from meshgen.codegen.building.built import BuiltKernel, built_kernel, describe
+from meshgen.codegen.building.built_kernel import BuiltKernel, built_kernel, describe
 from meshgen.codegen.building.cache import Cache, key_of
 from meshgen.codegen.building.scratch import remove_abandoned
 from meshgen.codegen.building.sources import Source
@@ -28,8 +28,8 @@ from meshgen.ir.graph import Graph
 from meshgen.kernels.architectures import ARCHITECTURES
 from meshgen.ops.triton.registers import SIGNATURE_TYPES
 from meshgen.packages import install_line, report_request
-from meshgen.printable import bytes_apart
-from meshgen.reproducers import keep_reproducer
+from meshgen.printable import distinguishable_sizes
+from meshgen.reproducers import save_reproducer
 
 FORMAT = 6  # version of the cache entries' format
 DIVISOR = 16  # bytes of pointer alignment; chosen: all buffers are aligned to more, and vector loads need no more
@@ -262,7 +262,7 @@ def _compile_fault(request: Request, arch: str, reply: Reply) -> Diagnostic:
             f"target cuda:{arch} is not supported by the installed Triton, whose assembler knows {', '.join(supported)}"
         )
         return Diagnostic("MG0302", text, hint="name one of these, or install a newer Triton")
-    reproducer = keep_reproducer(
+    reproducer = save_reproducer(
         {"kernel.py": request.text.encode(), "log.txt": f"{reply['error']}\n{reply['log']}".encode()}
     )
     message, log = ([x.strip() for x in reply[part].splitlines() if x.strip()] for part in ("error", "log"))
@@ -280,7 +280,7 @@ def limit_faults(request: Request, arch: str, built: BuiltKernel) -> list[Diagno
     texts: list[str] = []
     limit = ARCHITECTURES[arch].shared_bytes
     if built.shared > limit:
-        needed, available = bytes_apart(built.shared, limit)
+        needed, available = distinguishable_sizes(built.shared, limit)
         texts.append(f"{needed} of shared memory per block, but {arch} has {available}")
     # The hardware allocates a warp's registers in units of eight per thread.
     needed = -(-built.regs // 8) * 8 * built.threads

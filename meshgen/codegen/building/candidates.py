@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from meshgen.codegen.building.built import BuiltKernel
+from meshgen.codegen.building.built_kernel import BuiltKernel
 from meshgen.codegen.triton_source import KernelSource, kernel_sources
 from meshgen.errors import CodegenError, Diagnostic
 from meshgen.ir.graph import Graph
@@ -109,7 +109,7 @@ def missing(instructions: Mapping[str, int], arch: str) -> int:
     )
 
 
-def multiplies_tiles(body: Graph) -> bool:
+def supports_tensor_cores(body: Graph) -> bool:
     """Whether tensor cores support the operand types of all GEMMs of a kernel."""
     products = [node for node in body.nodes if node.op in PRODUCTS and not is_depthwise(node)]
     return bool(products) and all(
@@ -216,5 +216,5 @@ def _round(bodies: Mapping[str, Graph], left: dict[str, Iterator[KernelSource]],
             continue
         binaries = {arch: built[name, arch] for arch in archs}
         limits = [fault for arch in archs for fault in limit_faults(requests[name], arch, binaries[arch])]
-        outcome[name] = _Candidate(source, binaries, limits, multiplies_tiles(bodies[name]))
+        outcome[name] = _Candidate(source, binaries, limits, supports_tensor_cores(bodies[name]))
     return outcome

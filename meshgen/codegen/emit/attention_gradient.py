@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from meshgen.codegen.emit.attention_functions import factored
-from meshgen.codegen.emit.attention_mask import write_low_rows
+from meshgen.codegen.emit.attention_mask import widen_bounds_for_low_rows
 from meshgen.codegen.emit.attention_operands import LOG2_E, operand_tile, source_of
 from meshgen.codegen.emit.attention_writer import AttentionWriter, Table, along, power_of_two
 from meshgen.codegen.emit.dot_problem import precision_option
@@ -171,7 +171,7 @@ class _Gradient(AttentionWriter):
     def widen(self, mask: Mask) -> None:
         """Extend the loop bounds to all blocks if some row of the tile has no score well above the mask's fill value."""
         index = self.index(ROWS, self.by_column)
-        write_low_rows(self.evaluator, mask, self.node.operands[ROWS], index, self.n, self.blocks)
+        widen_bounds_for_low_rows(self.evaluator, mask, self.node.operands[ROWS], index, self.n, self.blocks)
 
     def step(self, mask: Mask | None) -> None:
         tiles: dict[tuple[Value, Index, str], str] = {}

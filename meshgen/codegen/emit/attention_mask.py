@@ -15,7 +15,7 @@ from meshgen.codegen.index_code import Int, integer, lanes, maximum, minimum, wh
 from meshgen.ir.graph import Value
 
 
-def write_ends(evaluator: Evaluator, mask: Mask, m: Var, whole: int, blocks: int) -> None:
+def write_block_ranges(evaluator: Evaluator, mask: Mask, m: Var, whole: int, blocks: int) -> None:
     """Write the block ranges of a masked tile: [begin, end) contains an unmasked element, and [full_begin, full_end) is
     unmasked in all rows.
 
@@ -58,7 +58,9 @@ def _extreme(bound: Expr, m: Var, greatest: bool) -> Expr:
     return total
 
 
-def write_low_rows(evaluator: Evaluator, mask: Mask, shift: Value, index: Index, n: Var, blocks: int) -> None:
+def widen_bounds_for_low_rows(
+    evaluator: Evaluator, mask: Mask, shift: Value, index: Index, n: Var, blocks: int
+) -> None:
     """Widen the block range to all blocks if the maximum score of some row is not above the mask's limit.
 
     Masked keys then have non-zero weights in this row.

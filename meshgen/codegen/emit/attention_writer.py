@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping
 
 from meshgen.codegen import expr as ex
 from meshgen.codegen.emit.attention_functions import Functions
-from meshgen.codegen.emit.attention_mask import write_ends
+from meshgen.codegen.emit.attention_mask import write_block_ranges
 from meshgen.codegen.emit.eval import Evaluator
 from meshgen.codegen.emit.launch import Launch
 from meshgen.codegen.emit.plan import KernelPlan, where
@@ -114,7 +114,7 @@ class AttentionWriter(ABC):
             if whole < blocks:
                 self.loop(whole, blocks)
             return None
-        write_ends(self.evaluator, mask, self.m, whole, blocks)
+        write_block_ranges(self.evaluator, mask, self.m, whole, blocks)
         if widen is not None:
             widen(mask)
         if mask.least:

@@ -168,11 +168,13 @@ class _Lowering:
             kernel, (*kernel.contract, *_listed(kernel.group)), (*summed_dims, len(shape) - 1), like
         )
         product = self._op("multiply", [left, right], {}, like)
-        sum_type = TensorType(shape[num_summed:], sum_dtype)
-        total = self._op("reduce", [product, self._zero(sum_dtype)], {"dims": summed_dims, "kind": "add"}, sum_type)
+        accumulator_type = TensorType(shape[num_summed:], sum_dtype)
+        total = self._op(
+            "reduce", [product, self._zero(sum_dtype)], {"dims": summed_dims, "kind": "add"}, accumulator_type
+        )
         if sum_dtype != dtype:
-            total = self._op("convert", [total], {}, TensorType(sum_type.shape, dtype))
-        group_dim = sum_type.rank - 1
+            total = self._op("convert", [total], {}, TensorType(accumulator_type.shape, dtype))
+        group_dim = accumulator_type.rank - 1
         total = self._op("transpose", [total], {"perm": (group_dim, *range(group_dim))})
         return self._op("reshape", [total], {}, total.type.with_shape((*total.type.sizes, 1)))
 

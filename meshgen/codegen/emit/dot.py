@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from meshgen.codegen.emit.epilogue_reduction import begin_part, reduce_parts, span_of
 from meshgen.codegen.emit.eval import Evaluator
 from meshgen.codegen.emit.gemm import Gemm, gemm_of
 from meshgen.codegen.emit.launch import Launch
 from meshgen.codegen.emit.matmul_tiles import is_usable, matmul_tiles
 from meshgen.codegen.emit.plan import KernelPlan, Template, common_space, loops_of, where
-from meshgen.codegen.emit.row_parts import begin_part, reduce_parts, span_of
 from meshgen.codegen.expr import Var
 from meshgen.codegen.fusion.form import KernelForm
 from meshgen.codegen.index_code import Int, integer, lanes, minimum, program_id

@@ -80,7 +80,7 @@ class MainLoop:
             self.operands.describe()
             self._has_descriptors = True
 
-    def without_left(self) -> None:
+    def drop_left_load(self) -> None:
         """Drop the load of the left operand, because the loop of another matmul of the same rows already loads this
         tile.
         """

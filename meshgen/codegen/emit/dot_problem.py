@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from meshgen.ir.graph import Node, is_float
-from meshgen.ops.dot_dims import DotDims, product_extents
+from meshgen.ops.dot_dims import DotDims, gemm_extents
 from meshgen.ops.precision import common_type, multiplied_as
 
 
@@ -29,7 +29,7 @@ class Problem(NamedTuple):
 
 def problem_of(node: Node) -> Problem:
     lhs = node.operands[0].type
-    dims, (batch, m, n, k) = DotDims.of(node), product_extents(node)
+    dims, (batch, m, n, k) = DotDims.of(node), gemm_extents(node)
     if node.op == "ragged_dot":  # Groups are a batch dim of the result, or the main loop iterates over them.
         batch, m, k = (batch, m, dims.depth(lhs)) if node.attrs.contracts else (1, lhs.sizes[0], k)
     dtype = common_type(node)

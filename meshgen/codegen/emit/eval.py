@@ -13,9 +13,9 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 
 from meshgen.codegen import expr as ex
+from meshgen.codegen.emit.gather_concat import emit_lookup, emit_resizing_bitcast, is_resizing_bitcast, updated_windows
 from meshgen.codegen.emit.guards import NEVER, Guard, Guards, Steps
 from meshgen.codegen.emit.index_maps import emit_layout
-from meshgen.codegen.emit.lookup import emit_cut, emit_lookup, is_cut, updated_windows
 from meshgen.codegen.emit.tile import Tile, calls_method, is_literal, needs_wide, neutral_number
 from meshgen.codegen.emit.writer import Writer
 from meshgen.codegen.expr import ZERO, Expr, Var
@@ -145,8 +145,8 @@ class Evaluator(Writer):
         node = self.producer.get(value)
         if node is None:
             return self.load(value, index, guards)
-        if is_cut(node):
-            return (yield from emit_cut(self, node, index, guards))
+        if is_resizing_bitcast(node):
+            return (yield from emit_resizing_bitcast(self, node, index, guards))
         if node.op in POINTWISE:
             return (yield from self._pointwise(node, index, guards))
         if node.op in LAYOUT:

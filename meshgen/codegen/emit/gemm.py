@@ -12,7 +12,7 @@ from meshgen.codegen.emit.eval import Evaluator
 from meshgen.codegen.emit.plan import spread
 from meshgen.codegen.emit.tile import Lanes
 from meshgen.codegen.expr import Expr, Var
-from meshgen.codegen.fusion.accumulators import Accumulator, joint_products, share_a_loop
+from meshgen.codegen.fusion.accumulators import Accumulator, can_share_main_loop, joint_products
 from meshgen.codegen.fusion.space import Space
 from meshgen.codegen.index_code import integer
 from meshgen.cost_model.kernels import Device
@@ -103,12 +103,12 @@ def gemm_of(evaluator: Evaluator, body: Graph, space: Space, tile: Tile, device:
              for var, block in ((m, tile.m), (n, tile.n))}  # fmt: skip
     dots = (space.dot,) if joint else tuple(space.dots)
     accumulators = joint or [Accumulator((space.dot,), space.dot.result)]
-    shares_loop, accumulations = share_a_loop(accumulators), list[Accumulation]()
+    shares_loop, accumulations = can_share_main_loop(accumulators), list[Accumulation]()
     for accumulator in accumulators:
         loops = (loop(evaluator, dot, tile, batch, (m, n), edges, device) for dot in accumulator.products)
         accumulations.append(Accumulation(accumulator.total, tuple(loops)))
     if shares_loop:
-        accumulations[1].loops[0].without_left()
+        accumulations[1].loops[0].drop_left_load()
     table = _table(space, batch, m, n)
     gemm = Gemm(body, space, tile, problem, dots, tuple(accumulations), shares_loop, m, n, edges, table)
     is_plain = loop.reuses_descriptors and not evaluator.is_part and problem.batch == len(dots) == 1

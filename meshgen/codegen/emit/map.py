@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from meshgen.codegen import expr as ex
+from meshgen.codegen.emit.concat_ranges import emit_pieces, pieces_of
+from meshgen.codegen.emit.elementwise_tiles import Tile, tile_of, whole
 from meshgen.codegen.emit.eval import Evaluator
 from meshgen.codegen.emit.launch import Launch
-from meshgen.codegen.emit.map_tiles import Tile, tile_of, whole
-from meshgen.codegen.emit.pieces import emit_pieces, pieces_of
 from meshgen.codegen.emit.plan import KernelPlan, Template, loops_of
 from meshgen.codegen.fusion.form import KernelForm
 from meshgen.codegen.index_code import Int, integer
@@ -23,7 +23,7 @@ def _match(body: Graph, device: Device) -> KernelPlan | None:
 
 
 def _emit(evaluator: Evaluator, body: Graph, plan: KernelPlan, device: Device) -> Launch:
-    """Write one tile over the outputs, or one tile for each range of a concatenation (`pieces.py`)."""
+    """Write one tile over the outputs, or one tile for each range of a concatenation (`concat_ranges.py`)."""
     del plan, device
     body = _with_window_outputs(body)
     sizes = body.outputs[0].type.sizes

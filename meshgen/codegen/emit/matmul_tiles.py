@@ -19,14 +19,14 @@ from dataclasses import replace
 from meshgen.codegen.emit.dot_loop import MainLoop
 from meshgen.codegen.emit.dot_problem import problem_of, uses_tensor_cores
 from meshgen.codegen.emit.gemm import Gemm
-from meshgen.codegen.fusion.accumulators import Accumulator, joint_products, share_a_loop
+from meshgen.codegen.fusion.accumulators import Accumulator, can_share_main_loop, joint_products
 from meshgen.cost_model.kernels import Device
 from meshgen.ir.graph import DTYPES, Graph, Node, Value
 from meshgen.kernels.architectures import tensor_cores
-from meshgen.kernels.matmul import INTEGER_TILE, Tile, candidates, part_columns, specialized, with_parts
+from meshgen.kernels.matmul import INTEGER_TILE, Tile, candidates, specialized, subtile_column_counts, with_parts
 from meshgen.kernels.matmul_time import Product, thread_registers, tile_seconds, together
 from meshgen.ops.classes import DOTS
-from meshgen.ops.dot_dims import product_extents
+from meshgen.ops.dot_dims import gemm_extents
 from meshgen.ops.precision import multiplied_as
 
 # number of best tiles to try; chosen: the fastest predicted tiles may spill registers or exceed shared memory
@@ -63,13 +63,13 @@ def rank_joint_tiles(accumulators: Sequence[Accumulator], device: Device) -> lis
     with the columns of both; each gets half the columns of the tile.
     """
     products = [_product(dot) for accumulator in accumulators for dot in accumulator.products]
-    if not share_a_loop(accumulators):
+    if not can_share_main_loop(accumulators):
         return rank_tiles(products, device, held=len(accumulators) - 1)
     timed = rank_tiles([products[0]._replace(n=2 * products[0].n)], device)
     return [(seconds, replace(tile, n=tile.n // 2)) for seconds, tile in timed if tile.n // 2 >= _LEAST_COLUMNS]
 
 
-def rank_side_by_side_tiles(dots: Sequence[Node], device: Device) -> list[tuple[float, Tile]]:
+def rank_segmented_tiles(dots: Sequence[Node], device: Device) -> list[tuple[float, Tile]]:
     """Return (predicted seconds, tile) pairs, fastest first, for a launch in which each program computes a tile of one
     dot.
     """
@@ -92,7 +92,7 @@ def _rounded(seconds: float) -> float:
 
 
 def _product(dot: Node) -> Product:
-    return Product(*product_extents(dot), multiplied_as(dot))
+    return Product(*gemm_extents(dot), multiplied_as(dot))
 
 
 # ---- forms of a tile
@@ -134,7 +134,7 @@ def side_by_side_tiles(
     dots_of = [[node for node in body.nodes if node.op in DOTS] for body in bodies]
     is_wide = any(_has_wide_tiles(body, body_dots) for body, body_dots in zip(bodies, dots_of, strict=True))
     forms = _forms_of([_product(dot) for dot in dots], _left_bytes(bodies[0], dots_of[0][0]), device, is_wide)
-    tiles = _forms_of_best(rank_side_by_side_tiles(dots, device), columns, forms)
+    tiles = _forms_of_best(rank_segmented_tiles(dots, device), columns, forms)
     return tuple(tile for tile in tiles if len(dots) <= _MOST_IN_ONE_LOOP or not tile.is_specialized)
 
 
@@ -142,7 +142,7 @@ def _forms_of_best(
     ranked: Iterable[tuple[float, Tile]], columns: AbstractSet[int], forms: Callable[[Tile], Sequence[Tile]]
 ) -> tuple[Tile, ...]:
     """Return the forms of the best tiles in `ranked`, restricted to forms whose subtiles have `columns` columns."""
-    tiles = [tile for _, tile in ranked if columns <= part_columns(tile)][:_MOST_TILES]
+    tiles = [tile for _, tile in ranked if columns <= subtile_column_counts(tile)][:_MOST_TILES]
     return tuple(form for tile in tiles for form in forms(tile) if columns <= {form.n // form.parts})
 
 
@@ -153,7 +153,7 @@ def _joint_forms(body: Graph, accumulators: Sequence[Accumulator], device: Devic
     if len(accumulators) == 1:
         total = Product(batch, m, n, sum(_product(dot).k for dot in dots), dtype)
         return _forms_of([total], _left_bytes(body, dots[0]), device, is_wide)
-    if not share_a_loop(accumulators):
+    if not can_share_main_loop(accumulators):
         return with_parts
     both = Product(batch, m, 2 * n, k, dtype)
 

@@ -10,9 +10,9 @@ from typing import Any
 from meshgen.codegen.emit.eval import Evaluator
 from meshgen.codegen.emit.launch import Launch
 from meshgen.codegen.expr import Expr, Var, delinearize, substitute
-from meshgen.codegen.fusion.body_space import grown
 from meshgen.codegen.fusion.form import KernelForm
 from meshgen.codegen.fusion.layout_indices import Index
+from meshgen.codegen.fusion.reconstructed_space import grown
 from meshgen.codegen.fusion.space import Space
 from meshgen.cost_model.kernels import Device
 from meshgen.ir.graph import Graph, Node, Value
@@ -84,10 +84,10 @@ def common_space(body: Graph, anchors: Sequence[Node]) -> Space | None:
 
 
 def _may_have_common_space(body: Graph, loops: Sequence[Node]) -> bool:
-    """Whether a common space is possible: all reductions have equal sizes, and index maps connect all loops and
-    outputs.
+    """Whether a common iteration space is possible: all reductions have equal sizes, and index maps connect all loops
+    and outputs.
 
-    If the body has several independent segments, the result is False, and callers skip the search over anchors.
+    This check is necessary but not sufficient. It fails for a body with several independent segments.
     """
     sizes = {(node.operands[0].type.size, node.result.type.size) for node in loops if node.op in REDUCTIONS}
     if len(sizes) > 1:

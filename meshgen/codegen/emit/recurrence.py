@@ -18,9 +18,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from meshgen.codegen import expr as ex
 from meshgen.codegen.emit.eval import Evaluator
 from meshgen.codegen.emit.guards import Guard
-from meshgen.codegen.emit.lanes import carried, dependent, lanes_of, reads
 from meshgen.codegen.emit.launch import Launch
 from meshgen.codegen.emit.plan import KernelPlan, Template, where
+from meshgen.codegen.emit.recurrence_space import carried, dependent, lanes_of, reads
 from meshgen.codegen.emit.reduce import Reduction
 from meshgen.codegen.emit.rows import power
 from meshgen.codegen.expr import Expr

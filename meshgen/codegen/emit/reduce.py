@@ -12,7 +12,14 @@ from meshgen.codegen import expr as ex
 from meshgen.codegen.emit.eval import Evaluator
 from meshgen.codegen.emit.launch import Launch
 from meshgen.codegen.emit.plan import KernelPlan, Template, common_space, loops_of, spread, where
-from meshgen.codegen.emit.reduced_tile import combined, held_as, neutral_of, place_reduced, reduced, sums_products
+from meshgen.codegen.emit.reduced_tile import (
+    combined,
+    neutral_of,
+    partial_result_dtype,
+    place_reduced,
+    reduced,
+    sums_products,
+)
 from meshgen.codegen.expr import Expr, Var
 from meshgen.codegen.fusion.form import KernelForm
 from meshgen.codegen.fusion.row_passes import OnlineSum, levels, online_sums
@@ -162,7 +169,7 @@ class Reduction:
 
     def _initial(self, node: Node) -> str:
         neutral = literal(neutral_of(node), node.result.type.dtype)
-        return self.evaluator.assign("partial", f"tl.full({self._tile()}, {neutral}, {held_as(node)})")
+        return self.evaluator.assign("partial", f"tl.full({self._tile()}, {neutral}, {partial_result_dtype(node)})")
 
     def _add_online(self, total: Node, online: OnlineSum, partial: dict[Node, str], part: str) -> None:
         """Add a chunk to an online sum per lane, and rescale the sum if the lane's maximum grows.

@@ -21,7 +21,7 @@ def neutral_of(node: Node) -> float | int:
     return neutral_number(node.attrs.kind, node.result.type.dtype)
 
 
-def held_as(node: Node) -> str:
+def partial_result_dtype(node: Node) -> str:
     """Return the Triton dtype of the partial results of a reduction. Booleans are reduced as integers."""
     dtype = node.result.type.dtype
     return "tl.int32" if dtype == "i1" else register_type(dtype)

@@ -41,7 +41,7 @@ def region_function(evaluator: Evaluator, region: Graph, preferred: str) -> str:
     return name
 
 
-def lacking_in(region: Graph) -> list[Node]:
+def non_elementwise_nodes(region: Graph) -> list[Node]:
     """Return the nodes of a region that a region function does not support: neither element-wise nor constant."""
     return [node for node in region.nodes if node.op not in POINTWISE and not is_constant(node)]
 
@@ -56,7 +56,7 @@ def held_type(dtype: str) -> str:
     return "tl.int32" if dtype == "i1" else register_type(dtype)
 
 
-def given_back(text: str, dtype: str) -> Code:
+def from_region_dtype(text: str, dtype: str) -> Code:
     """Convert a result of a region function to a register of `dtype` (i32 becomes i1 if `dtype` is i1)."""
     return Code(f"{text} != 0" if dtype == "i1" else text, dtype)
 

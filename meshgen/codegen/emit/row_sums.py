@@ -21,17 +21,17 @@ from meshgen.codegen.emit.launch import Launch
 from meshgen.codegen.emit.plan import KernelPlan, Template, where
 from meshgen.codegen.emit.reduce import Reduction
 from meshgen.codegen.emit.rows import power
-from meshgen.codegen.fusion.body_space import space_of_row_sums
 from meshgen.codegen.fusion.form import KernelForm
+from meshgen.codegen.fusion.reconstructed_space import space_of_row_sums
 from meshgen.codegen.fusion.row_passes import levels
 from meshgen.codegen.fusion.space import Space
 from meshgen.codegen.fusion.tiles import Shape
 from meshgen.codegen.index_code import integer, lanes
 from meshgen.cost_model.kernels import Device
 from meshgen.ir.graph import Graph, Node, Value
-from meshgen.ir.matchers import values_behind
+from meshgen.ir.matchers import transitive_operands
 from meshgen.ops.classes import REDUCTIONS
-from meshgen.ops.rows import Runs, runs_of_rows
+from meshgen.ops.row_reductions import Runs, summed_runs
 from meshgen.ops.triton.registers import Code
 
 _ELEMENTS = 4096  # elements of a tile: 16 of each value per thread, which take half the registers of a multiprocessor
@@ -55,7 +55,7 @@ def _match(body: Graph, device: Device) -> KernelPlan | None:
 
 
 def _runs(space: Space) -> Runs:
-    runs = runs_of_rows(space.sums[0])
+    runs = summed_runs(space.sums[0])
     assert runs is not None, "of a sum of rows"
     return runs
 
@@ -119,7 +119,7 @@ class _RowSums(Reduction):
     def _is_ready(self, value: Value) -> bool:
         """Whether the kernel has already written all reductions that `value` depends on."""
         producers, placed = self.evaluator.producer, self.evaluator.placed
-        needed = values_behind([value], producers.get, placed.__contains__)
+        needed = transitive_operands([value], producers.get, placed.__contains__)
         return not any(
             (node := producers.get(current)) is not None and node.op in REDUCTIONS and current not in placed
             for current in needed

@@ -16,7 +16,7 @@ from meshgen.codegen import expr as ex
 from meshgen.codegen.emit.eval import Evaluator
 from meshgen.codegen.emit.guards import Guard, Guards
 from meshgen.codegen.emit.launch import Launch
-from meshgen.codegen.emit.regions import given_back, held, region_function, several
+from meshgen.codegen.emit.regions import from_region_dtype, held, region_function, several
 from meshgen.codegen.emit.rows import power
 from meshgen.codegen.expr import ZERO, Expr, Var
 from meshgen.codegen.index_code import clamped, integer, lanes, program_id
@@ -71,7 +71,7 @@ class _Scatter:
             self._apply_unsorted(totals)
         for position, value in enumerate(self.evaluator.body.outputs):
             text = totals[self.node.results.index(value)]
-            code = given_back(text, value.type.dtype)
+            code = from_region_dtype(text, value.type.dtype)
             self.evaluator.put(position, (self.row, self.col), code)
         return self.launch
 

@@ -31,7 +31,7 @@ from meshgen.codegen.index_code import Branch, Let, all_of, integer, program_id
 from meshgen.cost_model.kernels import Device
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.kernels.matmul import Tile
-from meshgen.ops.duplicates import structure
+from meshgen.ops.common_subexpressions import structure
 from meshgen.ops.segments import segments
 
 # placeholder for the lines that open a branch, until the number of programs of the branch is known

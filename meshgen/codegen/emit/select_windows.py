@@ -15,7 +15,7 @@ from meshgen.codegen import expr as ex
 from meshgen.codegen.emit.eval import Evaluator
 from meshgen.codegen.emit.guards import NEVER, Guards
 from meshgen.codegen.emit.launch import Launch
-from meshgen.codegen.emit.regions import given_back, held, held_type, region_function, several
+from meshgen.codegen.emit.regions import from_region_dtype, held, held_type, region_function, several
 from meshgen.codegen.emit.windows import elements, flat_tile, full, named
 from meshgen.codegen.expr import Expr
 from meshgen.codegen.fusion.layout_indices import Index
@@ -44,7 +44,7 @@ def emit_select_and_scatter(evaluator: Evaluator, node: Node) -> Launch:
         taken = both([*(g.text for g in exists), f"{chosen} == {flat_index}"])
         evaluator.write(f"{total} = tl.where({taken}, {combine}({total}, {window_source}), {total})")
     evaluator.close()
-    evaluator.put(0, index, given_back(total, node.result.type.dtype))
+    evaluator.put(0, index, from_region_dtype(total, node.result.type.dtype))
     return launch
 
 

@@ -7,8 +7,8 @@ from meshgen.codegen.emit.attention_gradient import ATTENTION_GRADIENT
 from meshgen.codegen.emit.dot import DOT
 from meshgen.codegen.emit.eval import Evaluator
 from meshgen.codegen.emit.launch import Launch
+from meshgen.codegen.emit.loop_nest_templates import NESTS
 from meshgen.codegen.emit.map import MAP
-from meshgen.codegen.emit.nests import NESTS
 from meshgen.codegen.emit.plan import KernelPlan, Template
 from meshgen.codegen.emit.ragged import RAGGED
 from meshgen.codegen.emit.recurrence import RECURRENCE

@@ -14,7 +14,7 @@ from meshgen.codegen import expr as ex
 from meshgen.codegen.emit.eval import Evaluator
 from meshgen.codegen.emit.guards import NEVER, Guard, Guards
 from meshgen.codegen.emit.launch import Launch
-from meshgen.codegen.emit.regions import given_back, held, held_type, region_function, several
+from meshgen.codegen.emit.regions import from_region_dtype, held, held_type, region_function, several
 from meshgen.codegen.emit.rows import Rows, power
 from meshgen.codegen.expr import Expr, Var
 from meshgen.codegen.fusion.layout_indices import Index
@@ -54,7 +54,7 @@ def _emit_scan(evaluator: Evaluator, node: Node, dim: int, is_reverse: bool) -> 
         scanned = evaluator.assign("scanned", f"{combine}({carried}, {scanned})")
         total = f"tl.reduce({part}, {rows.axis}, {combine}{rows.keep_dims})"
         evaluator.write(f"{carried} = {combine}({carried}, {total})")
-    evaluator.put(0, rows.index, given_back(scanned, dtype))
+    evaluator.put(0, rows.index, from_region_dtype(scanned, dtype))
     if carried:
         evaluator.close()
     return rows.launch()
@@ -74,7 +74,7 @@ def _emit_windows(evaluator: Evaluator, node: Node) -> Launch:
     evaluator.write(f"{several(totals)} = {combine}({several([*totals, *window_elements])})")
     evaluator.close()
     for position, value in enumerate(evaluator.body.outputs):
-        evaluator.put(position, index, given_back(totals[node.results.index(value)], value.type.dtype))
+        evaluator.put(position, index, from_region_dtype(totals[node.results.index(value)], value.type.dtype))
     return launch
 
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from meshgen.ir.attributes.contraction import Ragged
 from meshgen.ir.graph import Graph, Node, Value, is_float
-from meshgen.ops.classes import DOTS, MATRIX_PRODUCTS, REGROUPING
+from meshgen.ops.classes import DOTS, GEMMS, REGROUPING
 from meshgen.ops.dot_dims import DotDims
 from meshgen.ops.precision import common_type, multiplied_as
 from meshgen.ops.segments import segments
@@ -34,14 +34,14 @@ def accumulators(body: Graph) -> list[Accumulator]:
     terms: dict[Value, tuple[Node, ...]] = {}
     for node in body.nodes:
         is_sum = node.op in REGROUPING or (node.op == "add" and is_float(node.result.type.dtype))
-        if node.op in MATRIX_PRODUCTS:
+        if node.op in GEMMS:
             terms[node.result] = (node,)
         elif is_sum and all(v in terms and len(uses[v]) == 1 and v not in outputs for v in node.operands):
             terms[node.result] = tuple(dot for v in node.operands for dot in terms.pop(v))
     return [Accumulator(dots, dots[0].result if len(dots) == 1 else total) for total, dots in terms.items()]
 
 
-def share_a_loop(candidates: Sequence[Accumulator]) -> bool:
+def can_share_main_loop(candidates: Sequence[Accumulator]) -> bool:
     """Whether two accumulators can share one main loop.
 
     Each must belong to one float dot. Both dots must have the same left operand, one contracted dim and, if ragged, the
@@ -64,14 +64,14 @@ def joint_products(body: Graph) -> list[Accumulator]:
 
     Returns an empty list for other bodies.
     """
-    dots = [node for node in body.nodes if node.op in MATRIX_PRODUCTS]
+    dots = [node for node in body.nodes if node.op in GEMMS]
     if len(dots) < 2 or {d.result for d in dots} == {*body.outputs} or len(segments(body)) > 1:
         return []
     if any(_feeds(body, dot) for dot in dots):
         return []
     candidates = accumulators(body)
     has_groups = any(isinstance(dot.attrs, Ragged) for dot in dots)
-    return [] if has_groups and not (share_a_loop(candidates) and has_ragged_rows(dots[0])) else candidates
+    return [] if has_groups and not (can_share_main_loop(candidates) and has_ragged_rows(dots[0])) else candidates
 
 
 def side_by_side_products(body: Graph) -> list[Node]:
@@ -96,7 +96,7 @@ def _feeds(body: Graph, dot: Node) -> bool:
     reached = {dot.result}
     for node in body.nodes:
         if not reached.isdisjoint(node.operands):
-            if node.op in MATRIX_PRODUCTS:
+            if node.op in GEMMS:
                 return True
             reached.update(node.results)
     return False

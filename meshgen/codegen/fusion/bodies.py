@@ -12,7 +12,7 @@ from meshgen.ir.predicates import is_kernel
 from meshgen.ir.regions import all_nodes, captured, rewired_graph
 from meshgen.ir.walks import operands_first
 from meshgen.ops.classes import ATTENTIONS, DOTS, GENERATED, LAYOUT, MADE, REDUCTIONS
-from meshgen.ops.duplicates import structure
+from meshgen.ops.common_subexpressions import structure
 from meshgen.ops.factors import FORWARD
 
 # Ops that appear in names of kernels, most characteristic first. Names omit all other ops.

@@ -19,7 +19,7 @@ from meshgen.codegen.fusion.group import Group
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.predicates import is_optimization_barrier
 from meshgen.ir.regions import rewired, used_by
-from meshgen.ops.live import live_nodes
+from meshgen.ops.dead_code import live_nodes
 
 Order = Mapping[Node, tuple[Value, ...]]
 """Maps a node to the values that must be computed before it, in addition to its operands."""
@@ -71,7 +71,7 @@ class Groups(Protocol):
     def order(self, first: Group, then: Group) -> None: ...
 
 
-def makers_of(values: Iterable[Value], of: Groups) -> dict[Group, None]:
+def producing_groups(values: Iterable[Value], of: Groups) -> dict[Group, None]:
     """Return the groups that compute `values`.
 
     For a value that every reader recomputes, these are the groups that compute the values it is recomputed from.
@@ -93,6 +93,6 @@ def makers_of(values: Iterable[Value], of: Groups) -> dict[Group, None]:
 def wait(group: Group, values: Collection[Value], of: Groups) -> None:
     """Make `group` run after the groups that compute `values`."""
     group.waits.update(dict.fromkeys(values))
-    for source_group in makers_of(values, of):
+    for source_group in producing_groups(values, of):
         if source_group is not group:
             of.order(source_group, group)

@@ -15,10 +15,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from meshgen.codegen.fusion.body_space import space_of_row_sums
+from meshgen.codegen.fusion.reconstructed_space import space_of_row_sums
 from meshgen.codegen.fusion.tiles import WHOLE_ROW
 from meshgen.ir.graph import Graph, Node, Value
-from meshgen.ir.matchers import values_behind
+from meshgen.ir.matchers import transitive_operands
 from meshgen.ops.classes import REDUCTIONS
 from meshgen.ops.segments import segments
 
@@ -124,5 +124,5 @@ def _read(body: Graph, ends: Sequence[Value]) -> list[Value]:
     """
     producers = body.index.producers
     reduced = {value for value, node in producers.items() if node.op in REDUCTIONS}
-    read = {*values_behind(ends, producers.get, reduced.__contains__)}
+    read = {*transitive_operands(ends, producers.get, reduced.__contains__)}
     return [value for value in body.inputs if value in read]

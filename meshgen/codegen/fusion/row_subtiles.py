@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from meshgen.ir.graph import Node, is_float
 from meshgen.kernels.matmul import reducible_columns
 from meshgen.ops.classes import DOTS, REDUCTIONS
-from meshgen.ops.dot_dims import product_extents
+from meshgen.ops.dot_dims import gemm_extents
 from meshgen.ops.precision import common_type, multiplied_as
-from meshgen.ops.rows import row_length
+from meshgen.ops.row_reductions import row_length
 
 
 def columns_reduced(dot: Node, nodes: Sequence[Node]) -> int:
@@ -29,6 +29,6 @@ def columns_reduced(dot: Node, nodes: Sequence[Node]) -> int:
     if dot.op not in DOTS or len(lengths) != 1 or not is_float(common_type(dot)):
         return 0
     (columns,) = lengths
-    n = product_extents(dot)[2]
+    n = gemm_extents(dot)[2]
     fits = 0 < columns < n and n % columns == 0 and columns in reducible_columns(multiplied_as(dot))
     return columns if fits else 0

@@ -18,9 +18,9 @@ from meshgen.codegen.fusion.layout_indices import Index, backward, forward
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Node, Value
 from meshgen.ir.predicates import is_constant
-from meshgen.ops.classes import DOTS, LAYOUT, LEAVING, MATRIX_PRODUCTS, POINTWISE, PRODUCTS, REDUCTIONS, REGROUPING
+from meshgen.ops.classes import DOTS, GEMMS, LAYOUT, LEAVING, POINTWISE, PRODUCTS, REDUCTIONS, REGROUPING
 from meshgen.ops.dot_dims import DotDims
-from meshgen.ops.rows import runs_of_rows
+from meshgen.ops.row_reductions import summed_runs
 
 
 class Space:
@@ -57,8 +57,10 @@ class Space:
         self._producer = producer
 
     def start(self, node: Node, columns: int = 0) -> None:
-        """Span the space by a kernel's first node. `columns`: columns per reduced subtile of a dot's result, or 0 if
-        none.
+        """Set the dims of the space to those of a kernel's first node.
+
+        Args:
+            columns: columns per reduced subtile of a dot's result, or 0 if no subtile is reduced.
         """
         spanning = node.operands[0] if node.op in REDUCTIONS else node.result
         index = tuple(variable(f"d{i}", size) for i, size in enumerate(spanning.type.sizes))
@@ -78,7 +80,7 @@ class Space:
         self.members.update(node.results)
 
     def start_at(self, node: Node, indices: Mapping[Value, Index]) -> None:
-        """Span the space by an attention op whose results have the indices `indices`."""
+        """Set the dims of the space to those of an attention op whose results have the indices `indices`."""
         self.dims = tuple(v for e in indices[node.results[0]] for v in variables(e))
         self.size = node.results[0].type.size
         self.dot, self.dots = node, [node]
@@ -180,7 +182,7 @@ class Space:
     def _add_product(self, node: Node) -> bool:
         """Add a dot if its result has the same tiles as the result of the first dot. Return whether it was added."""
         first = self.dot
-        if first is None or not {first.op, node.op} <= MATRIX_PRODUCTS or not have_equal_tiles(first, node):
+        if first is None or not {first.op, node.op} <= GEMMS or not have_equal_tiles(first, node):
             return False
         if first.op != node.op or (first.op not in DOTS and not has_ragged_rows(first)):
             return False
@@ -296,7 +298,7 @@ class Space:
         """Whether a reduction sums runs of the rows that the kernel reduces, so that a program can hold the sums of one
         run.
         """
-        runs = runs_of_rows(node)
+        runs = summed_runs(node)
         if (
             runs is None
             or not self.has_reduce
@@ -310,7 +312,7 @@ class Space:
             return False
         if max(2, len(self.sums) + 1) * length > limits.summed_elements:
             return False
-        if self.sums and runs_of_rows(self.sums[0]) != runs:
+        if self.sums and summed_runs(self.sums[0]) != runs:
             return False
         initial, value = self._producer(node.operands[1]), self.rows_of_sum(node)
         if initial is None or not is_constant(initial) or initial.attrs.value.any():

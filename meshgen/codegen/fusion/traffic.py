@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from meshgen.codegen.fusion.form import KernelForm
 from meshgen.codegen.fusion.group import Group
-from meshgen.codegen.fusion.groups import Grouping
+from meshgen.codegen.fusion.group_growth import Grouping
 from meshgen.codegen.fusion.loads import Maker, Needed
 from meshgen.codegen.fusion.ordering import wait
 from meshgen.cost_model.model import DEFAULT

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from meshgen.codegen.packaging.package import sealed
 from meshgen.runtime.entries import Entries, decode_entries, encode_entries
-from meshgen.runtime.module_file.limits import beyond, name_faults, over, refuse_unreadable
+from meshgen.runtime.module_file.limits import beyond, name_faults, over, require_readable
 
 
 def entries_members(name: str, held: Mapping[str, Mapping[str, bytes]]) -> dict[str, bytes]:
@@ -22,7 +22,7 @@ def entries_members(name: str, held: Mapping[str, Mapping[str, bytes]]) -> dict[
     members, digests = distinct_members("entries", list(held.values()))
     files = {member: digest(members[member]) for member in sorted(members)}
     manifest = sealed(encode_entries(Entries(name, dict(zip(held, digests, strict=True))), files))
-    refuse_unreadable(name, manifest["manifest.json"], decode_entries)
+    require_readable(name, manifest["manifest.json"], decode_entries)
     return members | manifest
 
 

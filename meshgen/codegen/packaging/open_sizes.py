@@ -11,7 +11,7 @@ import numpy as np
 from meshgen.codegen.packaging.entries import digest, distinct_members
 from meshgen.codegen.packaging.package import code_members, sealed
 from meshgen.runtime.module_file import tensors
-from meshgen.runtime.module_file.limits import beyond, name_faults, open_faults, refuse_unreadable
+from meshgen.runtime.module_file.limits import beyond, name_faults, open_faults, require_readable
 from meshgen.runtime.module_file.open_manifest import decode_open, encode_open
 from meshgen.runtime.open_program import OpenProgram
 from meshgen.runtime.sizes import Sizes
@@ -38,5 +38,5 @@ def open_members(program: OpenProgram, text: str, held: Mapping[Sizes, Mapping[s
         raise beyond(program.name, fault)
     files = {name: digest(members[name]) for name in sorted(members)}
     manifest = sealed(encode_open(program, files))
-    refuse_unreadable(program.name, manifest["manifest.json"], decode_open)
+    require_readable(program.name, manifest["manifest.json"], decode_open)
     return members | manifest

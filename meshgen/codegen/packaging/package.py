@@ -19,10 +19,10 @@ from meshgen.codegen.scheduling.buffers import constants_of
 from meshgen.errors import ArgumentError, Diagnostic
 from meshgen.ir.donation import settled
 from meshgen.ir.graph import Module, TensorType, Value
-from meshgen.ir.parts import parts_of
+from meshgen.ir.multi_mesh import parts_of
 from meshgen.runtime.arguments import array_of
 from meshgen.runtime.module_file import container, tensors
-from meshgen.runtime.module_file.limits import beyond, faults, over, refuse_unreadable
+from meshgen.runtime.module_file.limits import beyond, faults, over, require_readable
 from meshgen.runtime.module_file.manifest import Binary, Binding, Form, Kernel, Manifest, Param, Parts
 from meshgen.runtime.module_file.manifest_json import manifest_to_json, parts_to_json, sealed
 from meshgen.runtime.module_file.manifest_reading import manifest_from_json, parts_from_json
@@ -33,7 +33,7 @@ from meshgen.runtime.validation.checker import check
 from meshgen.spec import Sharding
 
 if TYPE_CHECKING:
-    from meshgen.codegen.building.built import BuiltKernel
+    from meshgen.codegen.building.built_kernel import BuiltKernel
 
 Array = np.ndarray[Any, Any]
 Names = tuple[Sequence[str], Sequence[str]]  # (names of arguments, names of results)
@@ -114,7 +114,7 @@ def module_members(module: Module, plan: Schedule, *, sources: Mapping[str, Laun
         raise beyond(module.name, fault)
     files = {name: hashlib.sha256(members[name]).hexdigest() for name in sorted(members)}
     manifest = sealed(manifest_to_json(described, files))
-    refuse_unreadable(module.name, manifest["manifest.json"], manifest_from_json)
+    require_readable(module.name, manifest["manifest.json"], manifest_from_json)
     return members | manifest, described
 
 
@@ -137,7 +137,7 @@ def parts_members(module: Module, parts: Sequence[Mapping[str, bytes]], *, stage
     for fault in over("meshes", len(described.parts)):
         raise beyond(module.name, fault)
     manifest = sealed(parts_to_json(described, files))
-    refuse_unreadable(module.name, manifest["manifest.json"], parts_from_json)
+    require_readable(module.name, manifest["manifest.json"], parts_from_json)
     return members | manifest
 
 

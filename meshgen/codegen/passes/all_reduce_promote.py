@@ -24,11 +24,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from meshgen.ccl.lower_groups import NCCL_TYPES
-from meshgen.codegen.passes.graphs import on_graphs
+from meshgen.codegen.passes.all_graphs import on_graphs
 from meshgen.compilation import Compilation, module_pass
 from meshgen.ir.graph import Graph, Module, Node, TensorType, Value, is_float
 from meshgen.mesh import Mesh
-from meshgen.ops.classes import REDUCED_ALIKE, REDUCING
+from meshgen.ops.classes import REDUCED_EVERYWHERE, REDUCING
 
 _EXTREMES = ("max", "min")
 _INTEGERS = {"f32": "i32", "f64": "i64"}  # For each float type, the integer type of the same width.
@@ -57,7 +57,7 @@ def _is_unsupported(node: Node) -> bool:
     types = {node.operands[0].type.dtype, node.result.type.dtype}
     (dtype, *mixed_dtypes) = types
     kind = node.attrs.kind
-    if mixed_dtypes or not is_float(dtype) or (kind in _EXTREMES and node.op not in REDUCED_ALIKE):
+    if mixed_dtypes or not is_float(dtype) or (kind in _EXTREMES and node.op not in REDUCED_EVERYWHERE):
         # Results on devices other than the root are undefined, so the program must not decode them as ordered integers.
         return False
     return kind in _EXTREMES or (kind in ("sum", "product") and dtype not in NCCL_TYPES)

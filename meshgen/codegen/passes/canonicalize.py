@@ -19,17 +19,17 @@ import numpy as np
 
 from meshgen.codegen.algebra.identities import IDENTITIES
 from meshgen.codegen.algebra.splats import Array, Writer
-from meshgen.codegen.passes.graphs import on_graphs
+from meshgen.codegen.passes.all_graphs import on_graphs
 from meshgen.compilation import Compilation, module_pass
 from meshgen.ir.graph import Graph, Module, Node, Value
-from meshgen.ir.loops import without_unchanged
+from meshgen.ir.loops import capture_loop_invariants
 from meshgen.ir.predicates import is_constant, is_loop
 from meshgen.ir.regions import used_by
-from meshgen.ir.spread import uniform_element
+from meshgen.ir.splats import uniform_element
 from meshgen.ops.classes import COMMUNICATING, ELEMENTWISE, IMPURE, POINTWISE
 from meshgen.ops.constants import element
-from meshgen.ops.live import live_nodes
-from meshgen.ops.unchanged import unchanged_operand
+from meshgen.ops.dead_code import live_nodes
+from meshgen.ops.identity_ops import identity_operand
 
 
 @module_pass("canonicalize", "partition")
@@ -60,7 +60,7 @@ class _Canonicalizer:
 
     def visit(self, node: Node) -> None:
         if is_loop(node):
-            node, same = without_unchanged(node)
+            node, same = capture_loop_invariants(node)
             self._replacements.update({result: self._replacements.get(value, value) for result, value in same.items()})
             self._changed |= bool(same)
         operands = [self._replacements.get(v, v) for v in node.operands]
@@ -94,7 +94,7 @@ class _Canonicalizer:
             return None if splat_value is None else self._writer.splat(splat_value, result_type, node)
         if (splat_value := self._fold(node, operands)) is not None:
             return self._writer.splat(splat_value, result_type, node)
-        if (same := unchanged_operand(node, operands)) is not None:
+        if (same := identity_operand(node, operands)) is not None:
             return same
         identity = IDENTITIES.get(node.op)
         simplified = None if identity is None else identity(self._writer, node, operands)

@@ -20,8 +20,8 @@ from dataclasses import replace
 
 from meshgen.ccl.collective import leading
 from meshgen.ccl.lower_groups import MOST_CALLS, native_reduction
-from meshgen.codegen.access_neighbors import Neighbours
-from meshgen.codegen.passes.graphs import on_graphs
+from meshgen.codegen.access_neighbors import AccessNeighbors
+from meshgen.codegen.passes.all_graphs import on_graphs
 from meshgen.compilation import Compilation, module_pass
 from meshgen.ir.builder import Builder
 from meshgen.ir.graph import Graph, Module, Node, Value
@@ -39,14 +39,14 @@ def collective_outermost_dim(module: Module, context: Compilation) -> Module:
 
 
 def _packed_by_kernels(graph: Graph, mesh: Mesh) -> Graph:
-    near = Neighbours(graph)
+    near = AccessNeighbors(graph)
     return rewritten(graph, lambda builder, node: _Packing(builder, mesh, near).rule(node))
 
 
 class _Packing:
     """The rewrite rule that moves one collective to the outermost dim."""
 
-    def __init__(self, builder: Builder, mesh: Mesh, near: Neighbours) -> None:
+    def __init__(self, builder: Builder, mesh: Mesh, near: AccessNeighbors) -> None:
         self._builder, self._mesh, self._near = builder, mesh, near
 
     def rule(self, node: Node) -> Sequence[Value] | None:
@@ -65,7 +65,7 @@ class _Packing:
 
     def _unpacks(self, node: Node) -> bool:
         """Whether the result may change its layout: kernels read the result, or unpacking can overwrite the operand."""
-        return self._near.is_read_by_kernels(node.result) or self._near.is_written_for(node.operands[0])
+        return self._near.is_read_by_kernels(node.result) or self._near.has_free_layout(node.operands[0])
 
     def _all_gather(self, node: Node) -> Value | None:
         (operand,), result, dim = node.operands, node.result, node.attrs.dim
@@ -88,7 +88,7 @@ class _Packing:
         )
         if count == 1 or lead <= MOST_CALLS or not is_native or count * tile != operand.type.sizes[dim]:
             return None
-        if not self._near.is_written_for(operand):
+        if not self._near.has_free_layout(operand):
             return None
         scattered = self._move(node, self._split_dim(operand, dim, count), (1, *result.type.sizes), dim=0)
         return self._builder.reshape(scattered, result.type.sizes)
@@ -103,7 +103,7 @@ class _Packing:
             or (split != concat and sizes[concat] * count != result.type.sizes[concat])
         ):
             return None
-        packs = leading(sizes, split) > 1 and self._near.is_written_for(operand)
+        packs = leading(sizes, split) > 1 and self._near.has_free_layout(operand)
         unpacks = leading(result.type.sizes, concat) > 1 and self._unpacks(node)
         if not packs and not unpacks:
             return None
@@ -139,7 +139,7 @@ class _Packing:
         packs, unpacks = not _keeps_order(*before), not _keeps_order(*after)
         if (
             not (packs or unpacks)
-            or (packs and not self._near.is_written_for(operand))
+            or (packs and not self._near.has_free_layout(operand))
             or (unpacks and not self._near.is_read_by_kernels(result))
         ):
             return None

@@ -15,9 +15,9 @@ from __future__ import annotations
 import math
 
 from meshgen.codegen.fusion.group import Group
-from meshgen.codegen.fusion.grouped import grouped, with_joins
-from meshgen.codegen.fusion.groups import Grouping
-from meshgen.codegen.passes.graphs import with_graph
+from meshgen.codegen.fusion.group_growth import Grouping
+from meshgen.codegen.fusion.grouping import grouped, with_concatenations_as_joins
+from meshgen.codegen.passes.all_graphs import with_graph
 from meshgen.compilation import Compilation, module_pass
 from meshgen.ir.graph import Module, Node, Value
 from meshgen.runtime.plan import ALIGNMENT, MOST_PARTS
@@ -32,7 +32,7 @@ def concatenate_in_place(module: Module, context: Compilation) -> Module:
     joined = {node.result for node in _joins(grouping)}
     if not joined:
         return module
-    rewritten = with_joins(grouping, module.graph, joined)
+    rewritten = with_concatenations_as_joins(grouping, module.graph, joined)
     context.keep_latest(grouped, grouping.graph, grouping)
     return with_graph(module, rewritten)
 

@@ -15,10 +15,10 @@ from __future__ import annotations
 import itertools
 from dataclasses import replace
 
-from meshgen.codegen.fusion.group_calls import take_calls
-from meshgen.codegen.fusion.grouped import grouped
-from meshgen.codegen.fusion.groups import Grouping
-from meshgen.codegen.passes.graphs import on_graphs
+from meshgen.codegen.fusion.group_call_adaptation import adopt_group_calls
+from meshgen.codegen.fusion.group_growth import Grouping
+from meshgen.codegen.fusion.grouping import grouped
+from meshgen.codegen.passes.all_graphs import on_graphs
 from meshgen.compilation import Compilation, module_pass
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.group_calls import VARIADIC
@@ -45,7 +45,7 @@ def _with_group_calls(graph: Graph, context: Compilation) -> Graph:
         return graph
     after, calls = _with_calls_of_parts(graph, grouping, parts)
     if grouping.graph is graph:
-        take_calls(grouping, after, calls)
+        adopt_group_calls(grouping, after, calls)
         context.keep_latest(grouped, grouping.graph, grouping)
     return after
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from meshgen.codegen.passes.graphs import on_graphs
+from meshgen.codegen.passes.all_graphs import on_graphs
 from meshgen.compilation import Compilation, module_pass
 from meshgen.ir.attributes.contraction import Convolution
 from meshgen.ir.builder import Builder

@@ -17,9 +17,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from meshgen.codegen.passes.graphs import on_graphs
+from meshgen.codegen.passes.all_graphs import on_graphs
 from meshgen.codegen.roofline.kernel_time import device_of, dot_seconds, memory_seconds
-from meshgen.codegen.roofline.operand_layout import longer_share, wanted_layout
+from meshgen.codegen.roofline.operand_layout import layout_slowdown, supported_layout
 from meshgen.compilation import Compilation, module_pass
 from meshgen.cost_model.kernels import Device
 from meshgen.ir.graph import DTYPES, Graph, Module, Node, TensorType, Value
@@ -118,10 +118,10 @@ def _is_map(value: Value, producer: Producer) -> bool:
 
 def _copy_of(node: Node, side: int, device: Device) -> _Copy | None:
     """Return the copy of operand `side`, or None if the dot supports the operand's layout or a copy saves no time."""
-    if not (saved_share := longer_share(node, side)):
+    if not (saved_share := layout_slowdown(node, side)):
         return None
     value = node.operands[side]
-    order, columns = wanted_layout(value, DotDims.of(node).contract[side])
+    order, columns = supported_layout(value, DotDims.of(node).contract[side])
     written = value.type.nbytes // value.type.sizes[order[-1]] * columns
     copy_seconds = device.launch_seconds + memory_seconds(value.type.nbytes + written, device)
     return _Copy(value, order, columns) if saved_share * dot_seconds(node, device) > copy_seconds else None

@@ -27,7 +27,7 @@ from meshgen.ir.graph import Graph, Module, Node, TensorType, Value, is_complex
 from meshgen.ir.predicates import is_control, is_optimization_barrier
 from meshgen.ir.regions import all_nodes
 from meshgen.ops.classes import ARRANGING, COMMUNICATING, LOCAL_OPS, NESTS, REDUCTIONS, TAKING
-from meshgen.ops.live import without_dead
+from meshgen.ops.dead_code import without_dead
 
 # Ops that are linear in all of their complex operands, or that only move elements. The pass applies such an op to the
 # real parts and to the imaginary parts separately.

@@ -11,12 +11,12 @@ after    %s = dot_general %q, %k
 from __future__ import annotations
 
 from meshgen.codegen.fusion.attention_loops import has_kernel
-from meshgen.codegen.passes.graphs import on_graphs
+from meshgen.codegen.passes.all_graphs import on_graphs
 from meshgen.compilation import Compilation, module_pass
 from meshgen.ir.graph import Graph, Module, Node
 from meshgen.ops.classes import ATTENTIONS
 from meshgen.ops.composites import expanded, is_composite
-from meshgen.ops.live import without_dead
+from meshgen.ops.dead_code import without_dead
 from meshgen.ops.registry import composites
 
 

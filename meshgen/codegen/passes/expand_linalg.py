@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from meshgen.codegen.passes.graphs import on_graphs
+from meshgen.codegen.passes.all_graphs import on_graphs
 from meshgen.compilation import Compilation, module_pass
 from meshgen.ir.attributes.linalg import Cholesky, TriangularSolve
 from meshgen.ir.builder import Builder

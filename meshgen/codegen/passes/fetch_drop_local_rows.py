@@ -15,8 +15,8 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from meshgen.ccl.halo import Part, RowFetch, parts_of
-from meshgen.codegen.access_neighbors import Neighbours
-from meshgen.codegen.passes.graphs import on_graphs
+from meshgen.codegen.access_neighbors import AccessNeighbors
+from meshgen.codegen.passes.all_graphs import on_graphs
 from meshgen.compilation import Compilation, module_pass
 from meshgen.ir.builder import Builder
 from meshgen.ir.graph import Graph, Module, Node, Value
@@ -41,10 +41,12 @@ def fetch_drop_local_rows(module: Module, context: Compilation) -> Module:
 
 
 def _with_edges(graph: Graph, mesh: Mesh) -> Graph:
-    near = Neighbours(graph)
+    near = AccessNeighbors(graph)
 
     def rule(builder: Builder, node: Node) -> Sequence[Value] | None:
-        pieces = _row_ranges(node, mesh) if node.op == "fetch_rows" and near.is_read_in_parts(node.result) else []
+        pieces = (
+            _row_ranges(node, mesh) if node.op == "fetch_rows" and near.can_be_split_in_buffers(node.result) else []
+        )
         return [_fetched(builder, node, pieces)] if any(piece.fetched is None for piece in pieces) else None
 
     return rewritten(graph, rule)

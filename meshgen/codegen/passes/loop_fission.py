@@ -18,13 +18,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from meshgen.codegen.emit.lanes import carried, dependent, lanes_of
-from meshgen.codegen.passes.batched_trips import BATCHED, for_all_trips
+from meshgen.codegen.emit.recurrence_space import carried, dependent, lanes_of
+from meshgen.codegen.passes.scan_vectorization import BATCHED, vectorize_over_iterations
 from meshgen.ir.attributes.control import Scan
 from meshgen.ir.builder import Builder
 from meshgen.ir.graph import Graph, Node, TensorType, Value
 from meshgen.ir.regions import used_by, used_values
-from meshgen.ops.live import live_nodes
+from meshgen.ops.dead_code import live_nodes
 
 
 def split_recurrence(node: Node) -> list[Node]:
@@ -68,7 +68,7 @@ class _Fission:
         if not all(map(self._cut, stacked_outputs)) or self._more_bytes() > self._bytes_of_rows():
             return []
         before, after, trips = Graph("before"), Graph("after"), self._node.attrs.trips
-        stacked = for_all_trips(after, self._body, trips, self._known(after), stacked_outputs)
+        stacked = vectorize_over_iterations(after, self._body, trips, self._known(after), stacked_outputs)
         if stacked is None:
             return []
         for n, value in zip((*outside, *self._sums), stacked, strict=True):

@@ -13,14 +13,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from meshgen.codegen.passes.graphs import on_graphs
+from meshgen.codegen.passes.all_graphs import on_graphs
 from meshgen.compilation import Compilation, module_pass
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.predicates import is_constant, is_loop
 from meshgen.ir.regions import captured, flow_regions, rewired_graph, used_by
 from meshgen.ir.walks import operands_first, reachable
 from meshgen.ops.classes import LAYOUT, LEAVING, MADE, POINTWISE
-from meshgen.ops.live import without_dead
+from meshgen.ops.dead_code import without_dead
 
 _MAPS = LAYOUT - LEAVING
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from meshgen.codegen.emit.lanes import lanes_of
+from meshgen.codegen.emit.recurrence_space import lanes_of
 from meshgen.codegen.passes.loop_fission import split_recurrence
 from meshgen.codegen.passes.loop_to_scan import as_scan, with_loops
 from meshgen.compilation import Compilation, module_pass

@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from meshgen.codegen.communicating import communicates
-from meshgen.codegen.passes.graphs import with_graph
+from meshgen.codegen.collective_predicates import communicates
+from meshgen.codegen.passes.all_graphs import with_graph
 from meshgen.compilation import Compilation, module_pass
 from meshgen.ir.attributes.control import Scan
 from meshgen.ir.graph import Graph, Module, Node, Value
@@ -28,12 +28,12 @@ from meshgen.ir.predicates import is_control, is_loop, is_scan
 from meshgen.ir.regions import all_nodes, rewired_graph, used_by, used_values
 from meshgen.ops.classes import POINTWISE
 from meshgen.ops.constants import constant_of
-from meshgen.ops.live import live_nodes
-from meshgen.ops.registry import with_meaning
+from meshgen.ops.dead_code import live_nodes
+from meshgen.ops.registry import evaluable_ops
 from meshgen.runtime.plan import ROW_ALIGNMENT
 
 Numbers = np.ndarray[Any, Any]
-_EVALUATED = POINTWISE & with_meaning()
+_EVALUATED = POINTWISE & evaluable_ops()
 Rewrite = Callable[[Node, Mapping[Value, Node], set[Value]], "list[Node] | None"]
 # Largest number of nodes in all iterations of an unrolled loop or scan (chosen: each is a node of the CUDA graph).
 MOST_NODES = 100_000

@@ -19,13 +19,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from meshgen.codegen.communicating import communicates
+from meshgen.codegen.collective_predicates import communicates
 from meshgen.codegen.passes.loop_to_recurrence import recurrence_of
 from meshgen.codegen.passes.loop_to_scan import MOST_NODES
 from meshgen.compilation import Compilation, module_pass
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Graph, Module, Node, TensorType, Value
-from meshgen.ir.loops import always_ends, trip_count
+from meshgen.ir.loops import has_bounded_loops, trip_count
 from meshgen.ir.predicates import is_branching, is_loop, is_transfer
 from meshgen.ir.regions import all_nodes
 from meshgen.ops.classes import LAYOUT, MADE, POINTWISE
@@ -68,7 +68,7 @@ def _is_unrollable_communication(node: Node, producers: Mapping[Value, Node]) ->
     inner = [inner_node for region in node.regions for inner_node in all_nodes(region)]
     if trip_count_ is None or trip_count_ * len(inner) <= DEFAULT.fusion.unrolled_messages:
         return True
-    return any(is_transfer(inner_node) or is_branching(inner_node) for inner_node in inner) or not always_ends(
+    return any(is_transfer(inner_node) or is_branching(inner_node) for inner_node in inner) or not has_bounded_loops(
         node.regions[1], producers
     )
 

@@ -20,14 +20,14 @@ from collections.abc import Set as AbstractSet
 import numpy as np
 
 from meshgen.codegen.emit.rows import power
-from meshgen.codegen.fusion.grouped import grouped
-from meshgen.codegen.passes.graphs import on_graphs
+from meshgen.codegen.fusion.grouping import grouped
+from meshgen.codegen.passes.all_graphs import on_graphs
 from meshgen.compilation import Compilation, module_pass
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import DTYPES, Graph, Module, Node, TensorType, Value, is_float
 from meshgen.ir.regions import captured
 from meshgen.ops.classes import PRODUCTS, REDUCTIONS
-from meshgen.ops.rows import Runs, row_length
+from meshgen.ops.row_reductions import Runs, row_length
 
 _LEAST_SUM_DTYPE = "f32"  # Values of narrower types are converted to this type before they are summed.
 

@@ -22,14 +22,14 @@ import math
 from collections.abc import Sequence
 
 from meshgen.codegen.emit.scatter import is_of_rows
-from meshgen.codegen.passes.graphs import on_graphs
+from meshgen.codegen.passes.all_graphs import on_graphs
 from meshgen.compilation import Compilation, module_pass
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.builder import Builder
 from meshgen.ir.graph import Graph, Module, Node, TensorType, Value
 from meshgen.ir.rewriter import rewritten
 from meshgen.ops.evaluate.common import neutral
-from meshgen.ops.flops import reduced_kind, rows_reduce_sooner
+from meshgen.ops.flops import is_row_scan_faster, reduced_kind
 
 _ROWS = {
     "update_window_dims": (1,), "inserted_window_dims": (0,), "input_batching_dims": (), "scatter_indices_batching_dims": (),
@@ -109,7 +109,7 @@ class _RowScatter:
             builder.shaped(builder.permuted(x, self._update_order()), (self.number, self.width)) for x in self.updates
         ]
         kind = reduced_kind(self.node)
-        if kind and rows_reduce_sooner(self.rows, self.width, self.number, updates[0].type.nbytes):
+        if kind and is_row_scan_faster(self.rows, self.width, self.number, updates[0].type.nbytes):
             return [self._to_operand_shape(self._reduced(kind, operands[0], updates[0]))]
         if is_sorted := self.number > DEFAULT.fusion.unordered_updates:
             keys, updates = self._ordered(updates)

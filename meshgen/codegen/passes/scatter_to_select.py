@@ -15,15 +15,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 
-from meshgen.codegen.passes.graphs import on_graphs
-from meshgen.codegen.passes.indexed_rows import IndexedRows, spread
+from meshgen.codegen.passes.all_graphs import on_graphs
+from meshgen.codegen.passes.row_indexing import IndexedRows, spread
 from meshgen.compilation import Compilation, module_pass
 from meshgen.ir.builder import Builder
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.rewriter import rewritten
 from meshgen.ops.constants import splat_of
+from meshgen.ops.dead_code import without_dead
 from meshgen.ops.evaluate.window import fold_kind
-from meshgen.ops.live import without_dead
 
 
 @module_pass("scatter-to-select", "partition")
@@ -71,7 +71,7 @@ class _Scatter:
             return False
         if not self._replaces and fold_kind(node.regions[0]) is None:
             return False
-        return self._rows.are_apart
+        return self._rows.are_rows_disjoint
 
     @property
     def _replaces(self) -> bool:
@@ -95,7 +95,7 @@ class _Scatter:
         dims |= {u: d for n, u in enumerate(scattered) for d in rows.dims_of(n)}
         update = spread(builder, node.operands[2], dims, result_type.sizes)
         combined = update if self._replaces else builder.elementwise(str(fold_kind(node.regions[0])), operand, update)
-        hits = [rows.hit(builder, d, component) for d, component in rows.looked_for]
+        hits = [rows.hit(builder, d, component) for d, component in rows.looked_up_dims]
         indexed_dims = {*attrs.scatter_dims_to_operand_dims, *attrs.input_batching_dims}
         hits += [
             self._first(builder, d) for d in attrs.inserted_window_dims if d not in indexed_dims and self._shape[d] > 1

@@ -15,7 +15,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from meshgen.codegen.passes.graphs import with_graph
+from meshgen.codegen.passes.all_graphs import with_graph
 from meshgen.compilation import Compilation, module_pass
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.matchers import through

@@ -27,16 +27,16 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from meshgen.codegen.fusion.form import KernelForm
-from meshgen.codegen.fusion.grouped import grouped
+from meshgen.codegen.fusion.grouping import grouped
 from meshgen.codegen.fusion.tiles import WHOLE_ROW
-from meshgen.codegen.passes.graphs import on_graphs
-from meshgen.codegen.passes.softmax_rows import COLUMNS, LookUp, Row, SoftmaxRows, rows_of, softmax_dots
+from meshgen.codegen.passes.all_graphs import on_graphs
+from meshgen.codegen.passes.softmax_rows import COLUMNS, LookUp, Row, RowReductions, rows_of, softmax_dots
 from meshgen.compilation import Compilation, module_pass
 from meshgen.ir.builder import Builder
 from meshgen.ir.graph import Graph, Module, Node, TensorType, Value
+from meshgen.ops.dead_code import without_dead
 from meshgen.ops.evaluate.common import neutral
-from meshgen.ops.live import without_dead
-from meshgen.ops.precision import sum_type
+from meshgen.ops.precision import accumulator_type
 
 
 @module_pass("softmax-into-dot", "partition")
@@ -56,12 +56,12 @@ def _with_parts(graph: Graph) -> Graph:
     return graph
 
 
-def _is_profitable(rows: SoftmaxRows) -> bool:
+def _is_profitable(rows: RowReductions) -> bool:
     """Whether blocking saves the write of the logits, or one of the reads of them."""
     return not rows.are_kept or rows.dot.result.type.sizes[-1] > WHOLE_ROW
 
 
-def _is_one_kernel(rows: SoftmaxRows, graph: Graph) -> bool:
+def _is_one_kernel(rows: RowReductions, graph: Graph) -> bool:
     """Whether fusion puts the block reductions into the kernel of the GEMM."""
     grouping = grouped(graph)
     group = grouping.owner.get(rows.dot.result)
@@ -71,7 +71,7 @@ def _is_one_kernel(rows: SoftmaxRows, graph: Graph) -> bool:
 class _Writer:
     """Writes a graph in which the row reductions of one dot's result are split into blocks."""
 
-    def __init__(self, graph: Graph, rows: SoftmaxRows) -> None:
+    def __init__(self, graph: Graph, rows: RowReductions) -> None:
         self._graph, self._rows = graph, rows
         self._out = Graph(graph.name, graph.inputs, [], graph.outputs)
         self._maxima: dict[Value, Value] = {}  # for each value, the maximum of each block
@@ -135,7 +135,7 @@ class _Writer:
 
     def _widened(self, builder: Builder, value: Value) -> Value:
         """Convert a value to the type in which sums are accumulated."""
-        return builder.convert(value, sum_type(value.type.dtype))
+        return builder.convert(value, accumulator_type(value.type.dtype))
 
     def _sums_of_rows(self, builder: Builder, value: Value, shift: Value) -> Value:
         """Return the sum of exp(value - shift) over each block; `shift` has one element per row."""
@@ -175,7 +175,7 @@ class _Writer:
         if (source := look_up.of_rows.get(value)) is not None:
             is_one = source.type.size < node.result.type.size
             return builder.spread(builder.reshape(source, ()), shape) if is_one else builder.reshape(source, shape)
-        ((dim, component),) = rows.looked_for
+        ((dim, component),) = rows.looked_up_dims
         is_addressed = rows.hit(builder, dim, component, is_clamped=True)
         picked = builder.emit(
             "select", [is_addressed, value, builder.broadcast_scalar(-math.inf, value.type)], value.type

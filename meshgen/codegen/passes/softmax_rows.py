@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from meshgen.codegen.passes.indexed_rows import IndexedRows
+from meshgen.codegen.passes.row_indexing import IndexedRows
 from meshgen.ir.graph import Graph, Node, Value, is_float
 from meshgen.ir.matchers import through
 from meshgen.ir.regions import used_by
@@ -59,7 +59,7 @@ class LookUp:
 
 
 @dataclass
-class SoftmaxRows:
+class RowReductions:
     """The row reductions and gathers of a dot's result.
 
     Attributes:
@@ -104,7 +104,7 @@ def _has_blocks(dot: Node) -> bool:
     return columns > COLUMNS and not columns % COLUMNS and COLUMNS in reducible_columns(multiplied_as(dot))
 
 
-def rows_of(dot: Node, graph: Graph) -> SoftmaxRows | None:
+def rows_of(dot: Node, graph: Graph) -> RowReductions | None:
     """Return the row reductions and gathers of a dot's result, or None if none of the reductions belongs to a softmax."""
     softmax_rows = _UserVisitor(dot, graph).found
     return softmax_rows if any(row.shift is not None for row in softmax_rows.reductions.values()) else None
@@ -121,7 +121,7 @@ class _UserVisitor:
     """
 
     def __init__(self, dot: Node, graph: Graph) -> None:
-        self.found = SoftmaxRows(dot)
+        self.found = RowReductions(dot)
         self._dot = dot
         self._position = {node: position for position, node in enumerate(graph.nodes)}
         self._producers, self._users = graph.index.producers, graph.index.uses
@@ -237,7 +237,9 @@ class _UserVisitor:
         )
         order = [rows.bound.get(d, -1) for d in range(last)]
         is_one_per_row = (
-            [d for d, _ in rows.looked_for] == [last] and rows.are_apart and order == sorted({*order} - {-1})
+            [d for d, _ in rows.looked_up_dims] == [last]
+            and rows.are_rows_disjoint
+            and order == sorted({*order} - {-1})
         )
         return LookUp(node, rows, *path) if is_one_per_row else None
 

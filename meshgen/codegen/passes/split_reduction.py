@@ -14,15 +14,15 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from meshgen.codegen.fusion.bodies import Cutter
-from meshgen.codegen.passes.graphs import on_graphs
+from meshgen.codegen.passes.all_graphs import on_graphs
 from meshgen.codegen.roofline.kernel_time import device_of, kernel_seconds
 from meshgen.compilation import Compilation, module_pass
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.builder import Builder
-from meshgen.ir.forms import form_of
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.matchers import through
-from meshgen.ir.rewriter import take_place
+from meshgen.ir.node_keys import form_of
+from meshgen.ir.rewriter import redefine_results
 from meshgen.ops.classes import (
     ATTENTIONS,
     DOTS,
@@ -30,10 +30,10 @@ from meshgen.ops.classes import (
     LAYOUT,
     LOOPS,
     MADE,
+    NEVER_STORED,
     POINTWISE,
     PRODUCTS,
     REDUCTIONS,
-    UNSTORED,
 )
 from meshgen.ops.parts.base import Parts
 from meshgen.ops.registry import OPS
@@ -60,7 +60,7 @@ def _with_splits(graph: Graph) -> Graph:
 
 
 def _is_free(node: Node) -> bool:
-    return node.op in UNSTORED
+    return node.op in NEVER_STORED
 
 
 def _siblings(graph: Graph) -> set[Node]:
@@ -195,7 +195,7 @@ class _Folds:
                     continue
                 count = uses[value] if value in local else len(self._uses.get(value, ())) + (value in self._outputs)
                 is_private = is_reducing and producer.op in _COMPUTED and seen[value] == count
-                if is_private or producer.op in (UNSTORED if is_reducing else MADE):
+                if is_private or producer.op in (NEVER_STORED if is_reducing else MADE):
                     absorbed.add(producer)
                     worklist.append(producer)
         return absorbed
@@ -208,5 +208,5 @@ def _written(node: Node, parts: Parts, count: int) -> tuple[Graph, Graph]:
     partial, combined = Builder(Graph(""), node.loc), Builder(Graph(""), node.loc)
     partial.graph.outputs = parts.partial(partial, count)
     results = parts.combine(combined, partial.graph.outputs)
-    take_place(combined.graph, results, node.results)
+    redefine_results(combined.graph, results, node.results)
     return partial.graph, combined.graph

@@ -12,7 +12,7 @@ A softmax then uses one value throughout, so its maximum, exponentials and sums 
 
 from __future__ import annotations
 
-from meshgen.codegen.passes.graphs import on_graphs
+from meshgen.codegen.passes.all_graphs import on_graphs
 from meshgen.compilation import Compilation, module_pass
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.regions import used_by

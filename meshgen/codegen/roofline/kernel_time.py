@@ -6,12 +6,12 @@ fraction of the peak. The cost model contains the peaks and this fraction (`mesh
 
 from __future__ import annotations
 
-from meshgen.codegen.emit.matmul_tiles import rank_joint_tiles, rank_side_by_side_tiles
+from meshgen.codegen.emit.matmul_tiles import rank_joint_tiles, rank_segmented_tiles
 from meshgen.codegen.fusion.accumulators import joint_products, side_by_side_products
 from meshgen.codegen.fusion.row_passes import repeated_bytes
 from meshgen.codegen.roofline.attention_work import Work, expanded_work, waiting_for_keys
 from meshgen.codegen.roofline.nest_work import nest_operations, waiting_seconds
-from meshgen.codegen.roofline.operand_layout import longer_share
+from meshgen.codegen.roofline.operand_layout import layout_slowdown
 from meshgen.codegen.roofline.read_bytes import read_bytes
 from meshgen.cost_model.kernels import Device
 from meshgen.cost_model.model import DEFAULT
@@ -19,8 +19,8 @@ from meshgen.ir.analysis import graph_analysis
 from meshgen.ir.graph import Graph, Node, is_float
 from meshgen.kernels.architectures import ARCHITECTURES, tensor_cores
 from meshgen.kernels.matmul_time import Product, product_seconds
-from meshgen.ops.classes import DOTS, MATRIX_PRODUCTS, NESTS, PRODUCTS
-from meshgen.ops.dot_dims import is_depthwise, product_extents
+from meshgen.ops.classes import DOTS, GEMMS, NESTS, PRODUCTS
+from meshgen.ops.dot_dims import gemm_extents, is_depthwise
 from meshgen.ops.flops import node_flops
 from meshgen.ops.precision import multiplied_as
 from meshgen.ops.segments import segments
@@ -74,18 +74,18 @@ def kernel_seconds(body: Graph, target: str) -> float:
 def _longer(node: Node, body: Graph) -> float:
     """Return the relative increase of a GEMM's time that the memory layout of its operands causes."""
     sides = (0, 1) if node.op in DOTS else ()
-    return sum(longer_share(node, side) for side in sides if node.operands[side] in body.inputs)
+    return sum(layout_slowdown(node, side) for side in sides if node.operands[side] in body.inputs)
 
 
 def _seconds_together(body: Graph, device: Device) -> float:
     """Return the predicted seconds of several GEMMs in one launch with a common tile, or 0 for other bodies."""
-    dots = [node for node in body.nodes if node.op in MATRIX_PRODUCTS]
+    dots = [node for node in body.nodes if node.op in GEMMS]
     if len(dots) < 2 or multiplied_as(dots[0]) not in device.peaks:
         return 0.0
     if joint := joint_products(body):
         seconds = rank_joint_tiles(joint, device)[0][0]
     elif len(segments(body)) > 1 and side_by_side_products(body):
-        seconds = rank_side_by_side_tiles(dots, device)[0][0]
+        seconds = rank_segmented_tiles(dots, device)[0][0]
     else:
         return 0.0
     flops = [node_flops(dot) for dot in dots]
@@ -101,7 +101,7 @@ def dot_seconds(node: Node, device: Device, beside: int = 1, multiplied: str = "
         multiplied: the number format in which the GEMM multiplies, if its precision does not determine it.
     """
     multiplied = multiplied or multiplied_as(node)
-    batch, m, n, k = product_extents(node)
+    batch, m, n, k = gemm_extents(node)
     if not node_flops(node):
         return 0.0
     if multiplied not in device.peaks:

@@ -10,7 +10,7 @@ from meshgen.ops.dot_dims import DotDims
 Dims = tuple[int, ...]
 
 
-def wanted_layout(value: Value, contract: Dims) -> tuple[Dims, int]:
+def supported_layout(value: Value, contract: Dims) -> tuple[Dims, int]:
     """Return the layout of an operand that tensor cores and TMA descriptors support.
 
     Returns:
@@ -24,7 +24,7 @@ def wanted_layout(value: Value, contract: Dims) -> tuple[Dims, int]:
     return order, -(-sizes[order[-1]] // step) * step
 
 
-def longer_share(node: Node, side: int) -> float:
+def layout_slowdown(node: Node, side: int) -> float:
     """Return the relative increase of a `dot_general`'s time that the memory layout of operand `side` causes."""
     value, dims, model = node.operands[side], DotDims.of(node), DEFAULT.kernels
     lhs, rhs = (operand.type for operand in node.operands)
@@ -36,6 +36,6 @@ def longer_share(node: Node, side: int) -> float:
         or dims.extents(lhs, rhs)[3] < TMA_K
     ):
         return 0.0
-    order, _ = wanted_layout(value, dims.contract[side])
+    order, _ = supported_layout(value, dims.contract[side])
     is_transposed, is_unaligned = order[-1] != value.type.rank - 1, value.type.sizes[-1] * item_bytes % TMA_ALIGNMENT
     return model.transposed_share * is_transposed + (model.unaligned_share if is_unaligned else 0.0)

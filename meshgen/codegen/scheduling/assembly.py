@@ -7,11 +7,11 @@ from dataclasses import replace
 from functools import cached_property
 
 from meshgen.codegen.scheduling import memory
-from meshgen.codegen.scheduling.buffers import Buffers, Lives, Places, lives_of, placed, plan_buffers
+from meshgen.codegen.scheduling.buffers import Buffers, Lives, Places, lifetimes_of, placed, plan_buffers
 from meshgen.codegen.scheduling.orders import Order
 from meshgen.codegen.scheduling.program import Program
 from meshgen.codegen.scheduling.timeline import Task, exposures, start_times
-from meshgen.errors import place_text
+from meshgen.errors import location_text
 from meshgen.ir.attributes.base import NO_ATTRIBUTES
 from meshgen.ir.attributes.control import Loop
 from meshgen.ir.predicates import is_scan
@@ -19,7 +19,7 @@ from meshgen.ir.reasons import reason_of
 from meshgen.runtime.plan import STREAMS, Item, Schedule
 
 
-class Tried:
+class EvaluatedOrder:
     """An order of the launches with its predicted times and, computed on demand, its buffer offsets."""
 
     def __init__(self, program: Program, order: Order) -> None:
@@ -52,10 +52,10 @@ class Tried:
 
     @cached_property
     def _lives(self) -> Lives:
-        return lives_of(self.program, self.order.numbers, self.waits)
+        return lifetimes_of(self.program, self.order.numbers, self.waits)
 
 
-def assemble(tried: Tried) -> Schedule:
+def assemble(tried: EvaluatedOrder) -> Schedule:
     """Return the schedule (events, buffers and times) for an order."""
     program, waits = tried.program, tried.waits
     buffers = plan_buffers(program, tried.places)
@@ -71,7 +71,7 @@ def assemble(tried: Tried) -> Schedule:
     )
     graph, buffer_of = program.module.graph, buffers.number_of
     ins, outs = (tuple(buffer_of[v] for v in side) for side in (graph.inputs, graph.outputs))
-    is_region = program.inputs_are == "given"
+    is_region = program.input_kind == "given"
     donated = (
         {}
         if is_region
@@ -98,7 +98,7 @@ def _item(program: Program, index: int, buffers: Buffers) -> Item:
         seconds=task.seconds,
         why=reason_of(node) if is_collective else "",
         edges=node.notes.edges,
-        source=place_text(node.loc),
+        source=location_text(node.loc),
         regions=flow.regions if flow else (),
         scratch=buffers.scratch_of.get(index),
     )

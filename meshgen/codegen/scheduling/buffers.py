@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from meshgen.codegen.scheduling import memory
 from meshgen.codegen.scheduling.program import Program
-from meshgen.errors import place_text
+from meshgen.errors import location_text
 from meshgen.ir.graph import Module, Node, TensorType, Value
 from meshgen.ir.predicates import is_constant
 from meshgen.runtime.plan import STREAMS, Buffer, Schedule, aligned
@@ -78,11 +78,13 @@ def plan_buffers(program: Program, places: Places) -> Buffers:
         if kinds[storage] == "given":  # A result that overwrites an argument of a region uses the argument's buffer.
             root = storage
         offset = places.of_values[storage] + program.first_byte(v)
-        buffers.append(Buffer(v.name or f"b{n}", v.type, kinds[root], number_of[root], offset, place_text(v.loc)))
+        buffers.append(Buffer(v.name or f"b{n}", v.type, kinds[root], number_of[root], offset, location_text(v.loc)))
     for launch, index in scratch_of.items():
         node, scratch_type = program.nodes[launch], TensorType((program.scratch_bytes[launch],), "ui8")
         name = f"{node.op}_scratch{index}"
-        buffers.append(Buffer(name, scratch_type, "temporary", index, places.of_scratch[launch], place_text(node.loc)))
+        buffers.append(
+            Buffer(name, scratch_type, "temporary", index, places.of_scratch[launch], location_text(node.loc))
+        )
     return Buffers(tuple(buffers), number_of, scratch_of)
 
 
@@ -91,7 +93,7 @@ def fixed_bytes(program: Program) -> int:
     return sum(aligned(root.type.nbytes) for root, kind in program.kinds.items() if kind in FIXED)
 
 
-def lives_of(program: Program, order: Sequence[int], waits: Sequence[Sequence[int]]) -> Lives:
+def lifetimes_of(program: Program, order: Sequence[int], waits: Sequence[Sequence[int]]) -> Lives:
     """Return the lifetimes of storages and scratch for an order of the launches.
 
     Args:

@@ -11,10 +11,10 @@ from meshgen.ccl.cost import link_axes
 from meshgen.ccl.links import slowest_link
 from meshgen.ccl.packing import packing
 from meshgen.ccl.steps import Messages
-from meshgen.codegen.communicating import is_message
+from meshgen.codegen.collective_predicates import is_message
 from meshgen.codegen.scheduling.aliasing import overwritten
 from meshgen.codegen.scheduling.donation import donated
-from meshgen.codegen.scheduling.messages import with_senders
+from meshgen.codegen.scheduling.messages import match_transfers
 from meshgen.codegen.scheduling.program import Flow, Program
 from meshgen.codegen.scheduling.region_modules import region_module
 from meshgen.codegen.scheduling.storages import storages_of
@@ -32,16 +32,16 @@ GROUPED = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce_to
 Planned = Callable[[Module], Schedule]
 
 
-def collect(module: Module, costs: Costs, inputs_are: str, planned: Planned) -> Program:
+def collect(module: Module, costs: Costs, input_kind: str, planned: Planned) -> Program:
     """Return the launches of the module in program order. Views and constants are not launched.
 
     Args:
-        inputs_are: the buffer kind of the inputs.
+        input_kind: the buffer kind of the inputs.
         planned: returns the schedule of a region that is wrapped in a module.
     Raises:
         CodegenError: MG0301, control flow around transfers to another mesh.
     """
-    nodes = tuple(with_senders([n for n in module.graph.nodes if n.op not in UNLAUNCHED]))
+    nodes = tuple(match_transfers([n for n in module.graph.nodes if n.op not in UNLAUNCHED]))
     kernels = dict(module.kernels)
     flows = {n: _flow(node, module, planned) for n, node in enumerate(nodes) if is_control(node)}
     names = [_name(node, kernels) if n not in flows else "" for n, node in enumerate(nodes)]
@@ -55,7 +55,7 @@ def collect(module: Module, costs: Costs, inputs_are: str, planned: Planned) -> 
     scratch = _scratch_bytes(nodes, flows, module.mesh)
     donation = donated(module)
     program = Program(
-        module, nodes, kernels, tuple(names), (), storages, donation.over, {}, flows, scratch, inputs_are, donation.pairs
+        module, nodes, kernels, tuple(names), (), storages, donation.over, {}, flows, scratch, input_kind, donation.pairs
     )  # fmt: skip
     program = replace(program, tasks=_tasks(program, costs))
     aliases = overwritten(program)

@@ -21,7 +21,7 @@ from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.predicates import is_constant, is_kernel
 from meshgen.ir.regions import captured
 from meshgen.ops.classes import LAYOUT
-from meshgen.runtime.in_place import keeps_place, overwrites
+from meshgen.runtime.in_place import overwrites, reads_same_index
 
 
 def donated_updates(module: Module) -> Module:
@@ -113,13 +113,13 @@ def _path_of_update(body: Graph, formals: set[Value], goal: Value) -> list[Node]
     """
     reached = set(formals)
     for node in body.nodes:
-        if any(value in reached and keeps_place(node, value) for value in node.operands):
+        if any(value in reached and reads_same_index(node, value) for value in node.operands):
             reached.update(node.results)
     needed, members = {goal}, list[Node]()
     for node in reversed(body.nodes):
         if not needed.isdisjoint(node.results) and not reached.isdisjoint(node.results):
             members.append(node)
-            needed.update(value for value in node.operands if keeps_place(node, value))
+            needed.update(value for value in node.operands if reads_same_index(node, value))
     computed = {value for node in members for value in node.results}
     member_set = set(members)
     outside_uses = Counter(

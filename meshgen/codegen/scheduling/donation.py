@@ -12,7 +12,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import NamedTuple
 
-from meshgen.codegen.communicating import is_message
+from meshgen.codegen.collective_predicates import is_message
 from meshgen.codegen.scheduling.region_modules import region_module
 from meshgen.ir.donation import settled
 from meshgen.ir.graph import Graph, Module, Node, Value
@@ -77,7 +77,7 @@ def donated(module: Module) -> Donated:
     return Donated(settled_donations.pairs, over, unused)
 
 
-def readers_first(module: Module) -> Module:
+def hoist_donated_reads(module: Module) -> Module:
     """Move reads of donated inputs before the write that overwrites them, where dependences allow it.
 
     Bodies of scans are included.
@@ -117,7 +117,7 @@ def _with_readers_first(node: Node, module: Module) -> Node:
     outside, regions = captured(node), list[Graph]()
     for region in flow_regions(node):
         inside = region_module(module, node, region, outside)
-        after = readers_first(inside)
+        after = hoist_donated_reads(inside)
         regions.append(region if after is inside else replace(region, nodes=after.graph.nodes))
     is_same = all(after is before for after, before in zip(regions, node.regions, strict=False))
     return node if is_same else replace(node, regions=tuple(regions))

@@ -17,7 +17,7 @@ from meshgen.ir.attributes.sharding import axes_of
 from meshgen.ir.graph import Node
 
 
-def with_senders(nodes: Sequence[Node]) -> list[Node]:
+def match_transfers(nodes: Sequence[Node]) -> list[Node]:
     """Return the nodes with each `recv` connected to its `send`. They match first in, first out for the same mesh axes.
 
     Raises:

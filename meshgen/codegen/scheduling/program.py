@@ -61,20 +61,20 @@ class Program:
         replaced: result -> the value that it overwrites, because nothing reads that value later.
         inside: value -> (join, byte offset) for values that overwrite, or become, an operand of a join.
         donated: index of each donated input -> index of the output that is its next value.
-        inputs_are: buffer kind of the inputs: `input`, or `given` if the module is a region.
+        input_kind: buffer kind of the inputs: `input`, or `given` if the module is a region.
     """
 
     module: Module
     nodes: tuple[Node, ...]
     kernels: dict[str, Graph]
-    names: tuple[str, ...]  # kernel name of each node; empty for collectives and control flow
+    names: tuple[str, ...]  # kernel name of each node, or "" for collectives and control flow
     tasks: tuple[Task, ...]
     storages: Storages
     replaced: Mapping[Value, Value]
     inside: Mapping[Value, tuple[Value, int]]
     flows: dict[int, Flow]  # control flow ops by node index
     scratch_bytes: dict[int, int]  # scratch bytes per device by node index, for launches that need scratch
-    inputs_are: str
+    input_kind: str
     donated: Mapping[int, int]
 
     def place(self, value: Value) -> Value:
@@ -96,7 +96,7 @@ class Program:
         kinds = dict.fromkeys(self.storages.root.values(), "temporary")
         kinds |= {self.storages.root[value]: "output" for value in graph.outputs}
         kinds |= {node.result: "constant" for node in graph.nodes if is_constant(node)}
-        return kinds | dict.fromkeys(graph.inputs, self.inputs_are)
+        return kinds | dict.fromkeys(graph.inputs, self.input_kind)
 
     @cached_property
     def usage(self) -> Usage:

@@ -14,7 +14,7 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from functools import cached_property
 
 from meshgen.codegen.scheduling import memory
-from meshgen.codegen.scheduling.assembly import Tried, assemble
+from meshgen.codegen.scheduling.assembly import EvaluatedOrder, assemble
 from meshgen.codegen.scheduling.buffers import fixed_bytes
 from meshgen.codegen.scheduling.collect import collect
 from meshgen.codegen.scheduling.costs import default_costs
@@ -26,7 +26,7 @@ from meshgen.codegen.scheduling.update_in_place import update_in_place
 from meshgen.cost_model.model import DEFAULT
 from meshgen.errors import CodegenError, Diagnostic
 from meshgen.ir.graph import Module, Value
-from meshgen.printable import bytes_apart, bytes_text
+from meshgen.printable import bytes_text, distinguishable_sizes
 from meshgen.runtime.plan import Schedule, aligned
 
 
@@ -57,11 +57,11 @@ def unlimited(module: Module, target: str) -> Schedule:
     return schedule(module, target, memory_limit=memory.MOST_BYTES)
 
 
-def launches_of(module: Module, costs: Costs, inputs_are: str = "input") -> Program:
+def launches_of(module: Module, costs: Costs, input_kind: str = "input") -> Program:
     """Return the launches of a fused module, or of a region in a module, whose inputs the caller provides
-    (`inputs_are`).
+    (`input_kind`).
     """
-    return collect(module, costs, inputs_are, lambda region: Steps(region, costs, "given").plan(None))
+    return collect(module, costs, input_kind, lambda region: Steps(region, costs, "given").plan(None))
 
 
 class Steps:
@@ -71,10 +71,10 @@ class Steps:
         program: the launches to schedule, with the schedules of regions that communicate.
     """
 
-    def __init__(self, module: Module, costs: Costs, inputs_are: str = "input") -> None:
-        self._cap = module.memory_cap if inputs_are == "input" else None
+    def __init__(self, module: Module, costs: Costs, input_kind: str = "input") -> None:
+        self._cap = module.memory_cap if input_kind == "input" else None
         self._perturbed = 0 if module.memory_cap is None else DEFAULT.scheduling.perturbed
-        self.program = update_in_place(launches_of(module, costs, inputs_are), costs)
+        self.program = update_in_place(launches_of(module, costs, input_kind), costs)
 
     @cached_property
     def least_seconds(self) -> float:
@@ -105,37 +105,40 @@ class Steps:
         if min(candidates, key=lambda candidate: candidate.seconds).exceeds(cap):
             room = cap - fixed_bytes(self.program)
             tried_priorities = [*dict.fromkeys(priority for priority, _ in self._listed)][: DEFAULT.scheduling.capped]
-            candidates += [Tried(self.program, order) for order in capped_orders(self.program, room, tried_priorities)]
-        best = best_within(_distinct(candidates), cap)
+            candidates += [
+                EvaluatedOrder(self.program, order) for order in capped_orders(self.program, room, tried_priorities)
+            ]
+        best = best_order_within(_distinct(candidates), cap)
         if best is None:
             raise CodegenError(_too_big(min(candidate.arena_bytes for candidate in candidates), cap))
         return assemble(best)
 
     @cached_property
-    def in_order(self) -> Tried:
+    def in_order(self) -> EvaluatedOrder:
         """Return the program's own order, evaluated."""
-        return Tried(self.program, Order(tuple(range(len(self.program.tasks)))))
+        return EvaluatedOrder(self.program, Order(tuple(range(len(self.program.tasks)))))
 
     @cached_property
-    def _listed(self) -> list[tuple[Priority, Tried]]:
+    def _listed(self) -> list[tuple[Priority, EvaluatedOrder]]:
         """Return list schedules, each with the priority that produced it, the shortest step first."""
         program = self.program
         tried_priorities = priorities(program.tasks, self._perturbed)
         listed = _by_seconds(
-            (priority, Tried(program, list_order(program.tasks, priority))) for priority in tried_priorities
+            (priority, EvaluatedOrder(program, list_order(program.tasks, priority))) for priority in tried_priorities
         )
         improved = [
             candidate for _, base in listed[: DEFAULT.scheduling.justified] for candidate in self._improved(base)
         ]
         return _by_seconds([*listed, *improved])
 
-    def _improved(self, tried: Tried) -> Iterator[tuple[Priority, Tried]]:
+    def _improved(self, tried: EvaluatedOrder) -> Iterator[tuple[Priority, EvaluatedOrder]]:
         """Yield forward-backward improvements of `tried`, as long as the step gets shorter and is clearly above the
         lower bound.
         """
         while tried.seconds > self.least_seconds * DEFAULT.scheduling.same_step:
             improved = _by_seconds(
-                (priority, Tried(self.program, order)) for priority, order in justified(self.program.tasks, tried.start)
+                (priority, EvaluatedOrder(self.program, order))
+                for priority, order in justified(self.program.tasks, tried.start)
             )
             yield from improved
             if improved[0][1].seconds >= tried.seconds:
@@ -143,19 +146,19 @@ class Steps:
             tried = improved[0][1]
 
 
-def _by_seconds(candidates: Iterable[tuple[Priority, Tried]]) -> list[tuple[Priority, Tried]]:
+def _by_seconds(candidates: Iterable[tuple[Priority, EvaluatedOrder]]) -> list[tuple[Priority, EvaluatedOrder]]:
     return sorted(candidates, key=lambda pair: pair[1].seconds)
 
 
-def _distinct(candidates: Iterable[Tried]) -> list[Tried]:
+def _distinct(candidates: Iterable[EvaluatedOrder]) -> list[EvaluatedOrder]:
     """Return the candidates without repeated orders, so that the buffers of each order are placed only once."""
-    unique: dict[Hashable, Tried] = {}
+    unique: dict[Hashable, EvaluatedOrder] = {}
     for candidate in candidates:
         unique.setdefault((candidate.order.numbers, tuple(sorted(candidate.order.waits.items()))), candidate)
     return list(unique.values())
 
 
-def best_within(tried: Sequence[Tried], cap: int) -> Tried | None:
+def best_order_within(tried: Sequence[EvaluatedOrder], cap: int) -> EvaluatedOrder | None:
     """Return the best step that needs at most `cap` bytes per device, or None if no step fits.
 
     The shortest step is best. Among steps of about the same time, the one with the least product of seconds and
@@ -180,7 +183,7 @@ def best_within(tried: Sequence[Tried], cap: int) -> Tried | None:
 
 
 def _too_big(needed: int, limit: int) -> Diagnostic:
-    needs, allowed = bytes_apart(needed, limit)
+    needs, allowed = distinguishable_sizes(needed, limit)
     text = f"the step needs {needs} of device memory, {bytes_text(needed - limit)} more than the limit of {allowed}"
     return Diagnostic("MG0303", text, hint="shard more values, or raise the limit")
 

@@ -19,11 +19,11 @@ from meshgen.ir.graph import Graph
 from meshgen.runtime.module_file.container import path_of
 from meshgen.runtime.module_file.files import write_text
 from meshgen.runtime.module_file.json_values import (
-    each_of,
     get,
     read_amount,
     read_count,
     read_json,
+    read_list,
     read_plain,
     read_text,
     table_of,
@@ -136,7 +136,7 @@ class TuningTable:
 Tuning = TuningTable | str | Path | None  # a table, or the path of its file
 
 
-def given_table(given: Tuning) -> TuningTable | None:
+def loaded_table(given: Tuning) -> TuningTable | None:
     """Return the table that a caller passed, either directly or as the path of a file.
 
     Raises UsageError MG0001 if `given` is neither, and the errors of `read_table`.
@@ -154,7 +154,7 @@ def read_table(path: Path) -> TuningTable:
         value = read_json(content)
         if get(value, "format", read_count) != FORMAT:
             raise ValueError(f"it has format {value['format']}, but this meshgen reads format {FORMAT}")
-        return TuningTable(get(value, "rows", lambda rows: each_of(rows, _read_row)))
+        return TuningTable(get(value, "rows", lambda rows: read_list(rows, _read_row)))
     except (ValueError, RecursionError) as error:
         text = f"'{path}' is not a table of measured tiles: {str(error)[:200]}"
         raise UsageError(Diagnostic("MG0007", text, hint="meshgen tune OUT.mgx --table FILE writes them")) from error

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from meshgen.codegen.roofline.kernel_time import kernel_seconds
-from meshgen.codegen.tuning.comparing import allowed, differences
 from meshgen.codegen.tuning.forms import Form, built_forms, candidates, in_place_of, shipped
+from meshgen.codegen.tuning.kernel_replacement import Change, key_of
 from meshgen.codegen.tuning.keys import kernel_digest, shape_class
-from meshgen.codegen.tuning.rewrite import Change, key_of
+from meshgen.codegen.tuning.result_comparison import allowed, differences
 from meshgen.codegen.tuning.table import Row
 from meshgen.errors import CodegenError, Diagnostic, MissingError, RuntimeFailure
 from meshgen.ir.graph import Graph
@@ -25,7 +25,7 @@ from meshgen.packages import report_request
 from meshgen.runtime.cuda.api import Api
 from meshgen.runtime.cuda.code import runs_on
 from meshgen.runtime.cuda.device import Device, Launch
-from meshgen.runtime.cuda.one_kernel import OneKernel
+from meshgen.runtime.cuda.kernel_runner import OneKernel
 from meshgen.runtime.cuda.timing import Timer, Timing
 from meshgen.runtime.module import LoadedModule
 from meshgen.runtime.random_arrays import random_operands

@@ -7,10 +7,10 @@ that `int()` accepts.
 from __future__ import annotations
 
 from meshgen.emulator.cuda import types as cuda_types
-from meshgen.emulator.cuda.copies import MemoryFunctions
 from meshgen.emulator.cuda.devices import DeviceFunctions
 from meshgen.emulator.cuda.graphs import GraphFunctions
 from meshgen.emulator.cuda.machine import Machine
+from meshgen.emulator.cuda.memory_functions import MemoryFunctions
 from meshgen.emulator.cuda.modules import ModuleFunctions
 from meshgen.emulator.cuda.streams import StreamFunctions, Streams
 

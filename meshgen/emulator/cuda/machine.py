@@ -12,9 +12,9 @@ from typing import Any, Concatenate, TypeVar
 import numpy as np
 
 from meshgen.emulator.cuda.capture import Capture
-from meshgen.emulator.cuda.history import READ, WRITE, History, Ranges, one_range
 from meshgen.emulator.cuda.timeline import Timeline, Work
 from meshgen.emulator.cuda.types import CallFailed, CUresult, CUstreamCaptureMode, result_of_fault
+from meshgen.emulator.cuda.work_races import READ, WRITE, History, Ranges, one_range
 from meshgen.emulator.faults import DeviceFault
 from meshgen.emulator.global_memory import Range
 from meshgen.emulator.memory import Memory

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from functools import partial
 
 from meshgen.emulator.cuda.capture import Operation
-from meshgen.emulator.cuda.history import READ, WRITE, Accesses
 from meshgen.emulator.cuda.machine import STATIC_SHARED_BYTES, THREADS_PER_BLOCK, Functions, call
 from meshgen.emulator.cuda.streams import Stream, Streams
 from meshgen.emulator.cuda.timeline import Work
 from meshgen.emulator.cuda.types import CallFailed, CUfunction_attribute, CUresult
+from meshgen.emulator.cuda.work_races import READ, WRITE, Accesses
 from meshgen.emulator.faults import DeviceFault
 from meshgen.emulator.global_memory import Range
 from meshgen.emulator.launch import Checks, Shape, launch

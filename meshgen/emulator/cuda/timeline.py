@@ -4,7 +4,7 @@ Work does not run when it is issued. While the host waits, pending work runs in 
 dependencies. An order that a GPU would show once in a million steps is as likely here as any other.
 
 The dependencies also define a happens-before relation: each work item has a bit set of the items that precede it in
-every legal order. `history.py` uses it to detect races.
+every legal order. `work_races.py` uses it to detect races.
 """
 
 from __future__ import annotations

@@ -11,22 +11,22 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from meshgen.calls.nodes import Slot
+from meshgen.calls.argument_tree import Slot
 from meshgen.calls.signature import Signature
 from meshgen.errors import Diagnostic, Location, ProgramError
 from meshgen.frontend.arguments import Args
+from meshgen.frontend.onnx.constant_hints import with_hint
 from meshgen.frontend.onnx.declared import HINT, Declared, contradiction, declared_types, type_of
 from meshgen.frontend.onnx.files import Array, Initializers, read_model
+from meshgen.frontend.onnx.importer import MAX_FOLDED_ELEMENTS, Walk, Weight, as_operand, lookup_value, refuse_unknown
 from meshgen.frontend.onnx.ops.table import Elements
-from meshgen.frontend.onnx.origins import with_hint
 from meshgen.frontend.onnx.prepare import domain_of, prepared
 from meshgen.frontend.onnx.sizes import read_inputs
-from meshgen.frontend.onnx.walk import MAX_FOLDED_ELEMENTS, Walk, Weight, as_operand, lookup_value, refuse_unknown
 from meshgen.frontend.opening.program import opened
 from meshgen.frontend.tracer.operands import tensor
 from meshgen.frontend.tracer.recording import Trace
-from meshgen.frontend.tracer.regions import recording
 from meshgen.frontend.tracer.tensor import Tensor
+from meshgen.frontend.tracer.trace_regions import recording
 from meshgen.ir.graph import Graph, Module, TensorType, Value
 from meshgen.mesh import Mesh, make_mesh
 

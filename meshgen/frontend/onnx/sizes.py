@@ -12,7 +12,7 @@ from meshgen.errors import Diagnostic, Location, ProgramError, UsageError
 from meshgen.frontend.arguments import Args
 from meshgen.frontend.constants import constant_of
 from meshgen.frontend.onnx.files import onnx_package
-from meshgen.frontend.opening.formulas import UnknownFormulaError, computed, solved, symbols_in
+from meshgen.frontend.opening.formula_text import UnknownFormulaError, computed, solved, symbols_in
 from meshgen.frontend.tracer.functions import spec
 from meshgen.ir.graph import DTYPES, TensorType, dtype_name, is_inexact
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from meshgen.frontend.opening.amounts import Amounts
+from meshgen.frontend.opening.emit_formulas import FormulaEmitter
 from meshgen.frontend.opening.fitting import Formulas
 from meshgen.frontend.tracer.operands import convert, emit, tensor
 from meshgen.frontend.tracer.shapes import reshape
@@ -22,7 +22,7 @@ Array = np.ndarray[Any, Any]
 LONGEST = 256  # Elements of the longest array that gets a formula per element. Chosen: lists of sizes are shorter.
 
 
-def emit_constant(arrays: Sequence[Array], kind: TensorType, shape: Sequence[Expr], formulas: Formulas, amounts: Amounts) -> Tensor | None:  # fmt: skip
+def emit_constant(arrays: Sequence[Array], kind: TensorType, shape: Sequence[Expr], formulas: Formulas, amounts: FormulaEmitter) -> Tensor | None:  # fmt: skip
     """Emit operations that compute `arrays[i]` if the sizes are those of point i.
 
     Args:
@@ -40,7 +40,7 @@ def emit_constant(arrays: Sequence[Array], kind: TensorType, shape: Sequence[Exp
     return _counter(arrays, kind, shape, formulas, amounts)
 
 
-def broadcast_scalar(x: Tensor, kind: TensorType, shape: Sequence[Expr], amounts: Amounts) -> Tensor:
+def broadcast_scalar(x: Tensor, kind: TensorType, shape: Sequence[Expr], amounts: FormulaEmitter) -> Tensor:
     """Broadcast the scalar `x` to a tensor of type `kind`. `shape` has the sizes of the tensor as formulas."""
     if not kind.rank:
         return reshape(x, ())
@@ -49,7 +49,7 @@ def broadcast_scalar(x: Tensor, kind: TensorType, shape: Sequence[Expr], amounts
     return emit("dynamic_broadcast_in_dim", [reshape(x, ()), amounts.vector(shape)], kind, {"dims": ()})
 
 
-def _number(values: Sequence[Any], dtype: str, formulas: Formulas, amounts: Amounts) -> Tensor | None:
+def _number(values: Sequence[Any], dtype: str, formulas: Formulas, amounts: FormulaEmitter) -> Tensor | None:
     """Return a scalar that equals `values[i]` at point i: a formula of sizes, or the reciprocal of one.
 
     None if nothing fits.
@@ -78,7 +78,7 @@ def _reciprocal(value: Any) -> Any:
     return 1.0 / float(value.real) if value else np.inf
 
 
-def _elements(arrays: Sequence[Array], kind: TensorType, formulas: Formulas, amounts: Amounts) -> Tensor | None:
+def _elements(arrays: Sequence[Array], kind: TensorType, formulas: Formulas, amounts: FormulaEmitter) -> Tensor | None:
     """Return an integer tensor of fixed shape with a formula for each element, or None if an element has none."""
     if kind.size > LONGEST or is_inexact(kind.dtype):
         return None
@@ -89,7 +89,7 @@ def _elements(arrays: Sequence[Array], kind: TensorType, formulas: Formulas, amo
     return reshape(convert(amounts.vector(element_formulas), kind.dtype), kind.sizes)
 
 
-def _counter(arrays: Sequence[Array], kind: TensorType, shape: Sequence[Expr], formulas: Formulas, amounts: Amounts) -> Tensor | None:  # fmt: skip
+def _counter(arrays: Sequence[Array], kind: TensorType, shape: Sequence[Expr], formulas: Formulas, amounts: FormulaEmitter) -> Tensor | None:  # fmt: skip
     """Return an integer tensor that is linear in the indices, such as row numbers, or None if `arrays` are not linear."""
     if is_inexact(kind.dtype) or kind.dtype == "i1" or min(min(array.shape) for array in arrays) < 1:
         return None

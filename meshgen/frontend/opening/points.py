@@ -16,7 +16,7 @@ _MORE = 17  # Number of points for fitting quotients, and distance of their size
 _FIRST, _LAST, _FAR = 67, 250, 1103
 
 
-def points_of(ranges: Ranges) -> list[Point] | None:
+def fitting_points(ranges: Ranges) -> list[Point] | None:
     """Return the points (a size for each symbol) at which to import a program, or None if a range has too few numbers.
 
     Sizes 0 and 1 are excluded, because programs may treat them differently. Most sizes are primes, distinct for each
@@ -34,7 +34,7 @@ def points_of(ranges: Ranges) -> list[Point] | None:
     return _permuted_points(ranges, columns, COUNT)
 
 
-def far_point_of(ranges: Ranges) -> Point:
+def far_fitting_point(ranges: Ranges) -> Point:
     """Return a point with larger sizes, as far as the ranges allow. The model may not support sizes that large."""
     point: dict[str, int] = {}
     for name, (low, high) in ranges.items():
@@ -43,7 +43,7 @@ def far_point_of(ranges: Ranges) -> Point:
     return point
 
 
-def more_points_of(ranges: Ranges) -> list[Point]:
+def quotient_points(ranges: Ranges) -> list[Point]:
     """Return points for fitting quotients: each symbol has all remainders by each divisor up to `LARGEST_DIVISOR`.
 
     For a small range, the points contain all numbers of the range.

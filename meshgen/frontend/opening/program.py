@@ -17,17 +17,17 @@ import numpy as np
 
 from meshgen.calls.signature import Signature
 from meshgen.errors import Diagnostic, Location, ProgramError
-from meshgen.frontend.opening.amounts import Amounts, sources_of
 from meshgen.frontend.opening.constants import emit_constant
+from meshgen.frontend.opening.emit_formulas import FormulaEmitter, sources_of
 from meshgen.frontend.opening.fitting import Formulas
-from meshgen.frontend.opening.limits import Limit, assert_sizes
-from meshgen.frontend.opening.points import Point, Ranges, far_point_of, more_points_of, points_of
+from meshgen.frontend.opening.points import Point, Ranges, far_fitting_point, fitting_points, quotient_points
+from meshgen.frontend.opening.size_assertions import Limit, assert_sizes
 from meshgen.frontend.tracer.joining import stack
 from meshgen.frontend.tracer.operands import emit
 from meshgen.frontend.tracer.recording import Trace
-from meshgen.frontend.tracer.regions import recording
 from meshgen.frontend.tracer.shapes import reshape
 from meshgen.frontend.tracer.tensor import Tensor
+from meshgen.frontend.tracer.trace_regions import recording
 from meshgen.ir.attributes.base import NoAttributes
 from meshgen.ir.attributes.table import KINDS
 from meshgen.ir.graph import Graph, Module, Node, TensorType, Value
@@ -37,7 +37,7 @@ from meshgen.ops.types.inference import infer_types
 from meshgen.sizes.size_ops import SHAPE, STATIC
 
 Read: TypeAlias = Callable[[Point], tuple[Module, Signature]]
-Begin: TypeAlias = Callable[[Sequence[Value], Sequence[Sequence[Expr]], Amounts], None]
+Begin: TypeAlias = Callable[[Sequence[Value], Sequence[Sequence[Expr]], FormulaEmitter], None]
 # Maps each op to (the op that takes some of its attributes as operands, the names of these attributes).
 _DYNAMIC = {static: (dynamic, names) for dynamic, (static, names) in STATIC.items()}
 _FROM_OPERAND = (
@@ -59,16 +59,16 @@ def opened(ranges: Ranges, read: Read, limits: Sequence[Limit] = ()) -> tuple[Mo
         ProgramError: MG0208, the imported programs differ by more than formulas of sizes (the error shows the first
             difference); or an error of `read`.
     """
-    points = points_of(ranges)
+    points = fitting_points(ranges)
     if points is None:
         text = f"sizes of the program cannot stay open: {', '.join(ranges)} may have too few sizes to show how the program depends on them"
         raise ProgramError(Diagnostic("MG0208", text, hint=HINT))
     programs = [read(point) for point in points]
     with suppress(ProgramError):  # The model may not support sizes this large.
-        programs.append(read(far := far_point_of(ranges)))
+        programs.append(read(far := far_fitting_point(ranges)))
         points.append(far)
 
-    def begin(inputs: Sequence[Value], shapes: Sequence[Sequence[Expr]], amounts: Amounts) -> None:
+    def begin(inputs: Sequence[Value], shapes: Sequence[Sequence[Expr]], amounts: FormulaEmitter) -> None:
         assert_sizes(inputs, shapes, amounts, ranges, limits)
 
     def written(formulas: Formulas) -> tuple[Module, Signature]:
@@ -80,7 +80,7 @@ def opened(ranges: Ranges, read: Read, limits: Sequence[Limit] = ()) -> tuple[Mo
     try:
         return written(Formulas(points))
     except ProgramError as error:
-        extra_points = more_points_of(ranges)
+        extra_points = quotient_points(ranges)
         try:
             programs += [read(point) for point in extra_points]
         except ProgramError:
@@ -113,7 +113,7 @@ class _Writer:
         new_values = dict(zip(first.inputs, new.inputs, strict=True))
         trace = Trace(new)
         with recording(trace):
-            amounts = Amounts(sources_of(zip(new.inputs, shapes, strict=True)))
+            amounts = FormulaEmitter(sources_of(zip(new.inputs, shapes, strict=True)))
             if begin:
                 if missing := [name for name in self.formulas.points[0] if name not in amounts.sources]:
                     _refuse(f"no input size determines {missing[0]}", first.inputs[0].loc if first.inputs else None)
@@ -134,7 +134,9 @@ class _Writer:
         formula = self.formulas.of(numbers)
         return _refuse(f"{subject} has a size that is not a supported formula of them: {_numbers_text(numbers, self.formulas.points)}", loc) if formula is None else formula  # fmt: skip
 
-    def _node(self, new: Graph, nodes: Sequence[Node], operands: list[Value], amounts: Amounts) -> Sequence[Value]:
+    def _node(
+        self, new: Graph, nodes: Sequence[Node], operands: list[Value], amounts: FormulaEmitter
+    ) -> Sequence[Value]:
         """Emit the operation that equals `nodes[i]` at point i, and return its results."""
         first = nodes[0]
         shapes = [
@@ -164,7 +166,9 @@ class _Writer:
         new.nodes.append(replace(first, op=op, attrs=attrs, operands=operands, results=results, regions=regions))
         return results
 
-    def _constant(self, nodes: Sequence[Node], kind: TensorType, shape: Sequence[Expr], amounts: Amounts) -> Value:
+    def _constant(
+        self, nodes: Sequence[Node], kind: TensorType, shape: Sequence[Expr], amounts: FormulaEmitter
+    ) -> Value:
         arrays = [np.asarray(node.attrs.value) for node in nodes]
         constant = emit_constant(arrays, kind, shape, self.formulas, amounts)
         if constant is None:
@@ -229,7 +233,7 @@ def _differs(name: str, nodes: Sequence[Node]) -> bool:
     return any(attribute != first for attribute in later_values)
 
 
-def _listed(numbers: Sequence[Expr], name: str, node: Node, amounts: Amounts) -> Tensor:
+def _listed(numbers: Sequence[Expr], name: str, node: Node, amounts: FormulaEmitter) -> Tensor:
     if not all(map(amounts.has, numbers)):
         _refuse(f"'{node.op}' depends on them inside of a loop or a branch that has no tensor of such a size", node.loc)
     vector = amounts.vector(numbers)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from meshgen.errors import Diagnostic, ProgramError
-from meshgen.frontend.opening.formulas import UnknownFormulaError, computed
+from meshgen.frontend.opening.formula_text import UnknownFormulaError, computed
 from meshgen.ir.graph import TensorType
 from meshgen.runtime.sessions.torch_archive import SCALAR_TYPES
 

@@ -17,9 +17,9 @@ from meshgen.budget import bounded, power
 from meshgen.errors import Diagnostic, Location, MeshgenError, ProgramError
 from meshgen.frontend.torch.control import HIGHER_ORDER, Part
 from meshgen.frontend.torch.document import Json, names_in, only, read_argument, size_of, split_out_argument, type_of
+from meshgen.frontend.torch.locations import place_of
 from meshgen.frontend.torch.ops import find_op
-from meshgen.frontend.torch.places import place_of
-from meshgen.frontend.torch.values import (
+from meshgen.frontend.torch.views import (
     READ_ONLY,
     RESHAPES_IN_PLACE,
     SAME,

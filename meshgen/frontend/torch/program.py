@@ -14,12 +14,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from meshgen.calls.nodes import Node
+from meshgen.calls.argument_tree import Node
 from meshgen.calls.signature import Signature
 from meshgen.frontend.arguments import Args
 from meshgen.frontend.opening.program import opened
 from meshgen.frontend.torch.document import Json, type_of
-from meshgen.frontend.torch.entries import (
+from meshgen.frontend.torch.inputs import (
     Entry,
     aliases_of,
     argument_nodes,
@@ -28,15 +28,15 @@ from meshgen.frontend.torch.entries import (
     name_inputs,
     split_off_state,
 )
-from meshgen.frontend.torch.kinds import unusable
 from meshgen.frontend.torch.nodes import Faults, Reader
+from meshgen.frontend.torch.pytrees import Tree, tree_of
+from meshgen.frontend.torch.recognition import unusable
 from meshgen.frontend.torch.results import results_of
 from meshgen.frontend.torch.symbols import guards_of, open_ranges, symbols_of
-from meshgen.frontend.torch.trees import Tree, tree_of
 from meshgen.frontend.tracer.operands import tensor
 from meshgen.frontend.tracer.recording import Trace
-from meshgen.frontend.tracer.regions import recording
 from meshgen.frontend.tracer.tensor import Tensor
+from meshgen.frontend.tracer.trace_regions import recording
 from meshgen.ir.graph import Graph, Module, TensorType, Value
 from meshgen.mesh import make_mesh
 

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from meshgen.calls.classes import constant_form
-from meshgen.calls.nodes import Branch, Node, Slot
+from meshgen.calls.argument_tree import Branch, Node, Slot
+from meshgen.calls.structure_forms import constant_form
 from meshgen.frontend.torch.document import Json, only, read_argument
-from meshgen.frontend.torch.entries import Entry
-from meshgen.frontend.torch.trees import Tree
-from meshgen.frontend.torch.values import Values
+from meshgen.frontend.torch.inputs import Entry
+from meshgen.frontend.torch.pytrees import Tree
+from meshgen.frontend.torch.views import Values
 from meshgen.frontend.tracer.creation import full
 from meshgen.frontend.tracer.tensor import Tensor
 from meshgen.ir.graph import Value

@@ -11,8 +11,8 @@ from typing import Any, cast
 
 from meshgen.errors import Diagnostic, UsageError
 from meshgen.frontend.arguments import Args
-from meshgen.frontend.opening.formulas import UnknownFormulaError, solved, symbols_in
-from meshgen.frontend.opening.limits import Limit
+from meshgen.frontend.opening.formula_text import UnknownFormulaError, solved, symbols_in
+from meshgen.frontend.opening.size_assertions import Limit
 from meshgen.frontend.torch.document import Json, only, size_of
 from meshgen.frontend.tracer import spec
 

@@ -22,15 +22,15 @@ from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Any
 
-from meshgen.calls.classes import Form
-from meshgen.calls.nodes import Branch, Slot, slots_of
+from meshgen.calls.argument_tree import Branch, Slot, slots_of
 from meshgen.calls.signature import Signature
+from meshgen.calls.structure_forms import Form
 from meshgen.errors import MeshgenError
 from meshgen.frontend.arguments import Args
-from meshgen.frontend.torch.kinds import unusable
-from meshgen.frontend.torch.live import arrays, as_tensors, replace_meta_tensors, serialized
+from meshgen.frontend.torch.export import arrays, as_tensors, replace_meta_tensors, serialized
+from meshgen.frontend.torch.optimizers import Tensors, Update
 from meshgen.frontend.torch.program import Exported, read_exported
-from meshgen.frontend.torch.updates import Tensors, Update
+from meshgen.frontend.torch.recognition import unusable
 from meshgen.ir.graph import Module
 
 _LOSS = "give loss=lambda model, x, y: F.cross_entropy(model(x), y), a function of the model and a batch that returns a zero-dim tensor"

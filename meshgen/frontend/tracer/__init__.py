@@ -2,6 +2,7 @@
 
 from meshgen.frontend.tracer import (  # Importing these modules registers their operations in OPS.
     control_flow,
+    convolutions,
     creation,
     einsum,
     elementwise,
@@ -21,7 +22,6 @@ from meshgen.frontend.tracer import (  # Importing these modules registers their
     shapes,
     statistics,
     updates,
-    windowed,
 )
 from meshgen.frontend.tracer.dtypes import CONSTANTS
 from meshgen.frontend.tracer.functions import Traced, annotate, spec, trace
@@ -36,6 +36,7 @@ __all__ = [
     "Traced",
     "annotate",
     "control_flow",
+    "convolutions",
     "creation",
     "einsum",
     "elementwise",
@@ -58,5 +59,4 @@ __all__ = [
     "statistics",
     "trace",
     "updates",
-    "windowed",
 ]

@@ -19,9 +19,9 @@ from meshgen.frontend.tracer.elementwise import clip
 from meshgen.frontend.tracer.logic import truth
 from meshgen.frontend.tracer.operands import convert, emit, is_weak, promote, tensor
 from meshgen.frontend.tracer.recording import Trace, named, refuse, traced
-from meshgen.frontend.tracer.regions import closed, emit_regions, recording, region
 from meshgen.frontend.tracer.shapes import expand_dims, reshape
 from meshgen.frontend.tracer.tensor import Operand, Tensor
+from meshgen.frontend.tracer.trace_regions import closed, emit_regions, recording, region
 from meshgen.ir.graph import Graph, TensorType, Value
 
 Tree = Any  # A tree of operands: nested dicts, lists and tuples.
@@ -71,7 +71,8 @@ class _Body:
 
 
 def _body(loop_name: str, init: Tree, run: Callable[..., tuple[Tree, Tree]], *lead: TensorType) -> _Body:
-    """Trace `run(*lead, carry)`, which returns the next carry and other results, for inputs `lead` of these types.
+    """Trace `run(*lead, carry)`, which returns the next carry and other results. `lead` has the types of the leading
+    inputs.
 
     `run` is traced again if a Python number in the carry `init` must take the dtype that it has after the body.
 

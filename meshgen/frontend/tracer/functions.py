@@ -14,10 +14,10 @@ from typing import Any, cast
 
 import numpy as np
 
+from meshgen.calls.argument_tree import Node, Slot, node_of
 from meshgen.calls.arrays import is_key
 from meshgen.calls.callers import at_callers_line, tell
 from meshgen.calls.lines import failing_line
-from meshgen.calls.nodes import Node, Slot, node_of
 from meshgen.calls.signature import Signature
 from meshgen.calls.trees import Path, bracketed, dotted, flatten, unflatten
 from meshgen.errors import Diagnostic, Location, MeshgenError, ProgramError, UsageError, is_interrupt
@@ -26,8 +26,8 @@ from meshgen.frontend.tracer.linear import axis_name
 from meshgen.frontend.tracer.operands import dtype_of, tensor
 from meshgen.frontend.tracer.recording import CURRENT, Trace, current, user_location
 from meshgen.frontend.tracer.tensor import Tensor
+from meshgen.ir.flatten_manual import settle_manual
 from meshgen.ir.graph import DTYPES, Graph, Module, TensorType, Value
-from meshgen.ir.manual import settle_manual
 from meshgen.mesh import Mesh, make_mesh
 from meshgen.spec import Sharding, fit
 

@@ -13,7 +13,7 @@ from meshgen.frontend.tracer.operands import axis_of, emit, tensor
 from meshgen.frontend.tracer.recording import CURRENT, Trace, current, refuse, traced, user_location
 from meshgen.frontend.tracer.tensor import Operand, Tensor
 from meshgen.ir.graph import Graph, Node, TensorType, Value
-from meshgen.ir.partial_kinds import combines
+from meshgen.ir.reduction_kinds import combines
 from meshgen.ir.regions import captured, rewired_graph
 from meshgen.mesh import Mesh
 from meshgen.ops.types.sharding import REDUCING

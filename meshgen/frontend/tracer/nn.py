@@ -28,7 +28,7 @@ from meshgen.frontend.tracer.logic import where
 from meshgen.frontend.tracer.normalize import normalized
 from meshgen.frontend.tracer.operands import axis_of, convert, dtype_of, emit_all, tensor
 from meshgen.frontend.tracer.recording import named, refuse, traced
-from meshgen.frontend.tracer.reduce import max_, no_complex, sum_, widened
+from meshgen.frontend.tracer.reduce import max_, require_real, sum_, widened
 from meshgen.frontend.tracer.shapes import expand_dims, reshape, transpose
 from meshgen.frontend.tracer.tensor import Operand, Tensor
 from meshgen.ir.graph import TensorType
@@ -198,14 +198,14 @@ def layer_norm(
     x: Operand, scale: Operand | None = None, bias: Operand | None = None, axis: int = -1, eps: float = 1e-5
 ) -> Tensor:
     """Return (x - mean) / sqrt(var + eps) * scale + bias along a dim; bf16 and f16 are computed in f32."""
-    x = no_complex(as_float(x))
+    x = require_real(as_float(x))
     return normalized(x, [axis_of(axis, x.ndim)], eps, scale, bias).result
 
 
 @traced
 def rms_norm(x: Operand, scale: Operand | None = None, axis: int = -1, eps: float = 1e-6) -> Tensor:
     """Return x / sqrt(mean(x ** 2) + eps) * scale along a dim; bf16 and f16 are computed in f32."""
-    x = no_complex(as_float(x))
+    x = require_real(as_float(x))
     return normalized(x, [axis_of(axis, x.ndim)], eps, scale, centered=False).result
 
 

@@ -33,7 +33,7 @@ def _reduce(kind: str, x: Tensor, neutral: float, axis: Axis, keepdims: bool) ->
     return reshape(result, [1 if d in dims else s for d, s in enumerate(x.shape)]) if keepdims else result
 
 
-def no_complex(x: Tensor) -> Tensor:
+def require_real(x: Tensor) -> Tensor:
     """Return the tensor. Raises ProgramError if it is complex."""
     return (
         x
@@ -155,7 +155,7 @@ def var(x: Operand, axis: Axis = None, keepdims: bool = False, *, correction: fl
 
     `ddof` is another name of `correction`.
     """
-    x = no_complex(as_float(x))
+    x = require_real(as_float(x))
     wide = widened(x)
     centered = wide - mean(wide, axis, True, where=where)
     total = _reduce("add", _masked_elements(centered * centered, where, 0), 0, axis, keepdims)

@@ -12,9 +12,9 @@ from meshgen.frontend.tracer.logic import logical_xor
 from meshgen.frontend.tracer.operands import axis_of, convert, dtype_of, scalar, tensor
 from meshgen.frontend.tracer.recording import named, refuse, traced
 from meshgen.frontend.tracer.reduce import NARROW, extreme, whole
-from meshgen.frontend.tracer.regions import body, emit_regions
 from meshgen.frontend.tracer.shapes import ravel
 from meshgen.frontend.tracer.tensor import Operand, Tensor
+from meshgen.frontend.tracer.trace_regions import body, emit_regions
 from meshgen.ir.graph import TensorType
 
 

@@ -13,10 +13,10 @@ from meshgen.frontend.tracer.logic import isnan, logical_and, logical_not, logic
 from meshgen.frontend.tracer.operands import axis_of, convert, emit, scalar, tensor
 from meshgen.frontend.tracer.recording import current, refuse, traced, user_location
 from meshgen.frontend.tracer.reduce import any_, extreme, sum_
-from meshgen.frontend.tracer.regions import body, emit_regions
 from meshgen.frontend.tracer.scans import cumsum
 from meshgen.frontend.tracer.shapes import expand_dims, moveaxis, ravel, reshape
 from meshgen.frontend.tracer.tensor import Operand, Tensor
+from meshgen.frontend.tracer.trace_regions import body, emit_regions
 from meshgen.ir.graph import TensorType, is_float
 
 

@@ -13,9 +13,9 @@ from meshgen.frontend.tracer.joining import flip
 from meshgen.frontend.tracer.logic import where
 from meshgen.frontend.tracer.operands import broadcast, common_shape, tensor
 from meshgen.frontend.tracer.recording import missing, named, refuse
-from meshgen.frontend.tracer.regions import body, emit_regions
 from meshgen.frontend.tracer.shapes import reshape, transpose
 from meshgen.frontend.tracer.tensor import Operand, Tensor
+from meshgen.frontend.tracer.trace_regions import body, emit_regions
 from meshgen.ir.graph import TensorType
 
 # Regions of scatters: functions that combine an element with an update.

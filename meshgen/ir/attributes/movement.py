@@ -9,7 +9,7 @@ from meshgen.ir.attributes.base import Attributes, Ints
 
 class Constant(Attributes):
     """Attributes of `constant`: the value as a NumPy array or scalar. An array may be a broadcast view (see
-    `ir/spread.py`).
+    `ir/splats.py`).
     """
 
     value: Any

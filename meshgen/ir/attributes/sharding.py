@@ -192,6 +192,6 @@ def reduction_of(attrs: Attributes) -> str:
     return attrs.get("kind", "")
 
 
-def places_of(attrs: Attributes) -> dict[str, Place]:
+def devices_by_role(attrs: Attributes) -> dict[str, Place]:
     """Return the devices that a collective names, for example {"root": 0}. The keys are from `ROLES`."""
     return {role: place for role in ROLES if isinstance(place := attrs.get(role), int | tuple)}

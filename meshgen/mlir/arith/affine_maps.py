@@ -17,8 +17,8 @@ from xdsl.ir.affine import (
 )
 
 from meshgen.ir.graph import TensorType, Value
+from meshgen.mlir.arith.builder import Builder
 from meshgen.mlir.arith.functions import FUNCTIONS
-from meshgen.mlir.arith.payload import Builder
 
 _ROUNDED = {AffineBinaryOpKind.FloorDiv: "floordivsi", AffineBinaryOpKind.CeilDiv: "ceildivsi"}
 

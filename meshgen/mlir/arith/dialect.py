@@ -4,9 +4,9 @@ prints them.
 
 from __future__ import annotations
 
+from meshgen.mlir.arith.builder import computed
 from meshgen.mlir.arith.elementwise import elementwise
 from meshgen.mlir.arith.operations import AFFINE, ARITH, ATTRIBUTES, INDEX, MATH
-from meshgen.mlir.arith.payload import computed
 from meshgen.mlir.dialect import Dialect
 
 _OPERATIONS = (*ARITH, *MATH, *INDEX, *AFFINE)

@@ -14,12 +14,12 @@ from xdsl.ir import Operation
 
 from meshgen.ir.graph import TensorType, Value
 from meshgen.mlir.arith.affine_maps import mapped
+from meshgen.mlir.arith.builder import Builder, mnemonic, scalar_of
 from meshgen.mlir.arith.functions import FUNCTIONS
-from meshgen.mlir.arith.payload import Builder, mnemonic, scalar_of
 from meshgen.mlir.attributes import string_of
 from meshgen.mlir.conversion import Refused
 from meshgen.mlir.dense import DenseElements
-from meshgen.mlir.plain_ops import ROUNDING
+from meshgen.mlir.textual_forms import ROUNDING
 
 NODES = {
     "negf": "negate", "absf": "abs", "absi": "abs", "exp": "exponential", "log": "log", "sqrt": "sqrt", "rsqrt": "rsqrt", "cbrt": "cbrt",

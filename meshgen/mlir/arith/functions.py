@@ -8,7 +8,7 @@ import ml_dtypes
 import numpy as np
 
 from meshgen.ir.graph import DTYPES, Value
-from meshgen.mlir.arith.payload import Builder
+from meshgen.mlir.arith.builder import Builder
 
 Function = Callable[[Builder, Sequence[Value]], list[Value]]
 

@@ -10,8 +10,8 @@ from xdsl.ir import Attribute
 from xdsl.parser import UnresolvedOperand
 
 from meshgen.mlir.parser import TextParser
-from meshgen.mlir.plain_ops import Cast, Clamp, Compare, Plain, Select, Test, TwoResults, TwoTypes
 from meshgen.mlir.text_operation import TextOperation, define
+from meshgen.mlir.textual_forms import Cast, Clamp, Compare, Plain, Select, Test, TwoResults, TwoTypes
 
 
 class Constant(TextOperation):

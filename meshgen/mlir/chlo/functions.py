@@ -13,7 +13,7 @@ from xdsl.dialects import builtin
 from xdsl.parser import UnresolvedOperand
 
 from meshgen.ir.graph import Value, is_complex, real_dtype
-from meshgen.mlir.arith.payload import Builder, Compute, all_computed, computed
+from meshgen.mlir.arith.builder import Builder, Compute, all_computed, computed
 from meshgen.mlir.conversion import Refused
 from meshgen.mlir.dense import DenseElements
 from meshgen.mlir.dialect import Dialect, merged

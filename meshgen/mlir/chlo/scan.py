@@ -13,14 +13,14 @@ from xdsl.ir import Attribute, Operation
 
 from meshgen.ir.graph import Graph, TensorType, Value
 from meshgen.ir.inline import copy_nodes
-from meshgen.mlir.arith.payload import Builder
+from meshgen.mlir.arith.builder import Builder
 from meshgen.mlir.attributes import boolean_of, integer, integer_of, integers
-from meshgen.mlir.constants import known_array
+from meshgen.mlir.constants import folded_array
 from meshgen.mlir.conversion import Importer, Refused
 from meshgen.mlir.counted_loops import counting_condition
 from meshgen.mlir.dialect import Dialect
+from meshgen.mlir.loop_values import fold_region, sliced
 from meshgen.mlir.parser import TextParser
-from meshgen.mlir.spread import fold_region, sliced
 from meshgen.mlir.text_operation import TextOperation, define
 from meshgen.ops.evaluate.common import neutral
 from meshgen.ops.evaluate.window import fold_kind
@@ -129,7 +129,7 @@ def _cumulative(site: _Site) -> list[Value] | None:
         return None
     (value,), (init,) = site.inputs, site.inits
     builder, dtype = Builder(site.importer, site.operation), value.type.dtype
-    fill, init_array = neutral(kind, dtype), known_array(site.importer, site.operation.operands[1])
+    fill, init_array = neutral(kind, dtype), folded_array(site.importer, site.operation.operands[1])
     cumulative = _cumulative_window(site, builder, kind, builder.constant(fill.item(), TensorType((), dtype)))
     if init_array is None or not bool((init_array == fill).all()):
         dims = [dim for dim in range(value.type.rank) if dim != site.dim]

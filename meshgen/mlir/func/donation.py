@@ -2,7 +2,7 @@
 true`.
 
 The index N names the result that reuses the memory of the argument. In programs from JAX, N is ignored: JAX assigns
-results to donated arguments by type, in order, whereas `frontend/next_values.py` does so by tree path. JAX states the
+results to donated arguments by type, in order, whereas `frontend/pair_donations.py` does so by tree path. JAX states the
 path of each result as `jax.result_info = "result[1]['w']"`.
 """
 
@@ -17,7 +17,7 @@ from meshgen.errors import Diagnostic
 from meshgen.ir.graph import Module
 from meshgen.mlir.dialect import Dialect, ReadSlotAttr
 from meshgen.mlir.literals import quoted
-from meshgen.mlir.reading import Reading, Slot
+from meshgen.mlir.reader_state import Reading, Slot
 
 ALIAS, DONOR, RESULT = "tf.aliasing_output", "jax.buffer_donor", "jax.result_info"
 

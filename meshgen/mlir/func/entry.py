@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import ArrayAttr, SymbolRefAttr
 from xdsl.ir import Operation
 
 from meshgen.errors import Diagnostic, EntryError, ProgramError, UsageError, listed
-from meshgen.mlir.reading import Reading
+from meshgen.mlir.reader_state import Reading
 
 # Attribute of a private function that is the body of a kernel. The value is the name of the kernel template.
 KERNEL = "meshgen.kernel"

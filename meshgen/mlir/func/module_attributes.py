@@ -19,7 +19,7 @@ from meshgen.ir.chunk_decisions import ChunkDecision
 from meshgen.ir.graph import STAGES, Module
 from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.literals import quoted
-from meshgen.mlir.reading import Reading
+from meshgen.mlir.reader_state import Reading
 
 T = TypeVar("T")
 

@@ -15,11 +15,11 @@ from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from xdsl.ir.affine import AffineMap
 
 from meshgen.ir.graph import TensorType, Value
+from meshgen.mlir.arith.builder import Builder, mnemonic
 from meshgen.mlir.arith.elementwise import apply_operation
-from meshgen.mlir.arith.payload import Builder, mnemonic
 from meshgen.mlir.conversion import Refused
 from meshgen.mlir.linalg.maps import UnreadableMap, linear_index_of, read
-from meshgen.mlir.spread import Loops, Spread, over, reshaped_dim, sliced
+from meshgen.mlir.loop_values import Loops, Spread, over, reshaped_dim, sliced
 
 Sizes = tuple[int | None, ...]
 WIDENING = ("extf", "extsi")

@@ -6,12 +6,12 @@ import math
 from collections.abc import Sequence
 
 from meshgen.ir.graph import Graph, TensorType, Value
-from meshgen.mlir.arith.payload import Builder
+from meshgen.mlir.arith.builder import Builder
 from meshgen.mlir.conversion import Importer
 from meshgen.mlir.counted_loops import counting_condition, delinearized_indices
 from meshgen.mlir.linalg.body import Body, Structure
 from meshgen.mlir.linalg.maps import read
-from meshgen.mlir.spread import Loops, Spread, over
+from meshgen.mlir.loop_values import Loops, Spread, over
 
 INDEX = TensorType((), "i64")
 

@@ -16,8 +16,8 @@ import numpy as np
 from xdsl.ir.affine import AffineBinaryOpExpr, AffineBinaryOpKind, AffineConstantExpr, AffineDimExpr, AffineExpr
 
 from meshgen.ir.graph import TensorType, Value
-from meshgen.mlir.arith.payload import Builder
-from meshgen.mlir.spread import Loops, Spread, reshaped_dim, sliced
+from meshgen.mlir.arith.builder import Builder
+from meshgen.mlir.loop_values import Loops, Spread, reshaped_dim, sliced
 
 # Maximum number of slices per window; a window that needs more is gathered. Chosen to bound the number of nodes
 MAX_WINDOW_SLICES = 256

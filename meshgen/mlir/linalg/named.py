@@ -11,7 +11,7 @@ from xdsl.ir.affine import AffineMap
 from meshgen.errors import Diagnostic
 from meshgen.ir.attributes.table import attributes_of
 from meshgen.ir.graph import Node, Value
-from meshgen.mlir.arith.payload import Builder, all_computed
+from meshgen.mlir.arith.builder import Builder, all_computed
 from meshgen.mlir.attributes import integers, string_of, strings
 from meshgen.mlir.conversion import Importer, Refused
 from meshgen.mlir.dialect import Dialect
@@ -27,7 +27,7 @@ from meshgen.mlir.linalg.named_forms import (
 )
 from meshgen.mlir.linalg.operations import CONTRACTIONS, ELEMENTWISE, WINDOWS
 from meshgen.mlir.linalg.structured import explicit_maps, input_count, structured
-from meshgen.mlir.spread import transposed
+from meshgen.mlir.loop_values import transposed
 from meshgen.ops.precision import PRECISIONS
 
 

@@ -22,8 +22,8 @@ from xdsl.dialects.linalg.attrs import IteratorTypeAttr
 from xdsl.ir import Attribute, Region, SSAValue
 
 from meshgen.mlir.parser import TextParser
-from meshgen.mlir.plain_ops import entries
 from meshgen.mlir.text_operation import TextOperation, Yield, define, one_or_more_types
+from meshgen.mlir.textual_forms import entries
 
 _WORD = re.compile(r"#linalg\.\w+<\s*(\w+)\s*>")
 LISTS = ("dimensions", "permutation")

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from meshgen.ir.graph import TensorType, Value
-from meshgen.mlir.arith.payload import Builder, all_computed
+from meshgen.mlir.arith.builder import Builder, all_computed
 from meshgen.mlir.conversion import Refused
 from meshgen.mlir.dialect import Dialect
-from meshgen.mlir.spread import sliced
+from meshgen.mlir.loop_values import sliced
 
 
 @dataclass(frozen=True)

@@ -16,13 +16,13 @@ from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from meshgen.ir.graph import TensorType, Value
+from meshgen.mlir.arith.builder import Builder, fill_number, mnemonic
 from meshgen.mlir.arith.elementwise import OF_BITS
 from meshgen.mlir.arith.functions import ignoring_nan
-from meshgen.mlir.arith.payload import Builder, fill_number, mnemonic
 from meshgen.mlir.linalg.body import Body, Structure, depends_on, narrow
 from meshgen.mlir.linalg.maps import linear_indices_of
 from meshgen.mlir.linalg.windowed import convolved, folded_windows
-from meshgen.mlir.spread import Loops, Spread, in_order, reduced
+from meshgen.mlir.loop_values import Loops, Spread, in_order, reduced
 from meshgen.ops.evaluate.common import neutral
 
 KINDS = {

@@ -1,7 +1,7 @@
 """Importer of linalg's structured operations: nodes on whole tensors replace the loops around a scalar body.
 
 An output that all loops index is the yielded value over all loops. An output that some loops do not index is reduced
-over them (`reduce.py`), computed by a joint reduction (`choice.py`), or, if the order of the elements may matter,
+over them (`reduce.py`), computed by a joint reduction (`joint_reduction.py`), or, if the order of the elements may matter,
 accumulated by a sequential loop (`loop.py`).
 """
 
@@ -14,16 +14,16 @@ from xdsl.ir import Block, Operation
 from xdsl.ir.affine import AffineMap
 
 from meshgen.ir.graph import Value
-from meshgen.mlir.arith.payload import Builder
+from meshgen.mlir.arith.builder import Builder
 from meshgen.mlir.attributes import integers
 from meshgen.mlir.conversion import Importer, Refused, import_nothing
 from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.linalg.body import Body, Structure, depends_on, loop_sizes
-from meshgen.mlir.linalg.choice import joint_reduction, match_joint_reduction
+from meshgen.mlir.linalg.joint_reduction import joint_reduction, match_joint_reduction
 from meshgen.mlir.linalg.loop import sequential_loop
 from meshgen.mlir.linalg.maps import UnreadableMap, linear_index_of
 from meshgen.mlir.linalg.reduce import Fold, fold_of, folded
-from meshgen.mlir.spread import Loops
+from meshgen.mlir.loop_values import Loops
 
 
 def import_generic(importer: Importer, op: Operation) -> None:

@@ -15,10 +15,10 @@ import numpy as np
 from xdsl.ir import BlockArgument, SSAValue
 
 from meshgen.ir.graph import TensorType, Value
-from meshgen.mlir.arith.payload import Builder
+from meshgen.mlir.arith.builder import Builder
 from meshgen.mlir.linalg.body import Body, Structure, depends_on, narrow
 from meshgen.mlir.linalg.maps import LinearIndex, linear_indices_of
-from meshgen.mlir.spread import Loops, Spread, fold_region, in_order, over, reduced, reshaped_dim, sliced
+from meshgen.mlir.loop_values import Loops, Spread, fold_region, in_order, over, reduced, reshaped_dim, sliced
 from meshgen.ops.evaluate.common import neutral
 from meshgen.ops.precision import EXACT
 

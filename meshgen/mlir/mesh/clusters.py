@@ -13,7 +13,7 @@ from meshgen.mesh import Axis, Mesh
 from meshgen.mlir.attributes import integer_of, integers, name_of
 from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.mesh.operations import MeshShardAttr
-from meshgen.mlir.reading import Reading
+from meshgen.mlir.reader_state import Reading
 from meshgen.mlir.shard.grid import declare
 
 # Maximum number of axes of a cluster. Chosen far above any real mesh: the rank in the text is unbounded, and each axis

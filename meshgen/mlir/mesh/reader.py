@@ -21,7 +21,7 @@ from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.mesh.clusters import DEFAULT
 from meshgen.mlir.mesh.operations import MeshShardAttr
-from meshgen.mlir.reading import Reading
+from meshgen.mlir.reader_state import Reading
 from meshgen.mlir.shard.annotations import annotate, flag, lists_of
 from meshgen.mlir.shard.attributes import Partial, named
 from meshgen.mlir.shard.collectives import emit, emit_on

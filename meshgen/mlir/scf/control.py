@@ -12,10 +12,10 @@ from xdsl.ir import Operation, SSAValue
 
 from meshgen.ir.graph import Graph, TensorType, Value
 from meshgen.ir.inline import copy_nodes
-from meshgen.mlir.arith.payload import Builder
+from meshgen.mlir.arith.builder import Builder
 from meshgen.mlir.conversion import Importer, Refused, import_nothing
 from meshgen.mlir.dialect import Dialect
-from meshgen.mlir.known_integers import constant
+from meshgen.mlir.integer_folding import constant
 
 
 def while_loop(importer: Importer, op: Operation, operands: Sequence[Value], regions: tuple[Graph, Graph]) -> list[Value]:  # fmt: skip

@@ -9,11 +9,11 @@ from xdsl.dialects.builtin import I64, DenseArrayBase
 from xdsl.ir import Operation, SSAValue
 
 from meshgen.ir.graph import Graph, TensorType, Value
-from meshgen.mlir.arith.payload import Builder
+from meshgen.mlir.arith.builder import Builder
 from meshgen.mlir.conversion import Importer, Refused, import_nothing
 from meshgen.mlir.counted_loops import counting_condition, delinearized_indices
 from meshgen.mlir.dialect import Dialect
-from meshgen.mlir.known_integers import constant, entries
+from meshgen.mlir.integer_folding import constant, entries
 from meshgen.mlir.scf.control import while_loop
 from meshgen.mlir.scf.parallel_ops import ForallOp, InParallelOp, ParallelInsertSliceOp, ParallelOp, ReduceOp
 from meshgen.mlir.tensor.slices import inserted

@@ -7,8 +7,7 @@ zero_empty = false}> ({
 ^bb0(%score: tensor<f32>, %t: tensor<i32>, %s: tensor<i32>):
   ...
   stablehlo.return %masked : tensor<f32>
-}, {
-^bb0(%share: tensor<f32>, %t: tensor<i32>, %s: tensor<i32>):
+}, { ^bb0(%share: tensor<f32>, %t: tensor<i32>, %s: tensor<i32>):
   ...
   stablehlo.return %rounded : tensor<bf16>
 }) : (...) -> (tensor<8x64x128xbf16>, tensor<8x64xf32>)

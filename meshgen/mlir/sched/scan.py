@@ -14,7 +14,7 @@ from __future__ import annotations
 from xdsl.ir import Operation
 
 from meshgen.ir.graph import STAGES, Node
-from meshgen.ir.loops import with_outside
+from meshgen.ir.loops import capture_arguments
 from meshgen.mlir.attributes import integer_of, integers
 from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dialect import Dialect
@@ -36,7 +36,7 @@ def _import_scan(importer: Importer, operation: Operation) -> None:
     attrs = {name: tuple(integers(operation.properties[name])) for name in LISTS}
     trips = integer_of(operation.properties["trips"])
     op = operation.name.removeprefix("sched.")
-    importer.convert(operation, op, {**attrs, "trips": trips}, regions=(with_outside(graph, outside),))
+    importer.convert(operation, op, {**attrs, "trips": trips}, regions=(capture_arguments(graph, outside),))
 
 
 def _write_scan(printer: TextPrinter, node: Node) -> str:

@@ -12,7 +12,7 @@ from xdsl.printer import Printer
 from meshgen.mlir.parser import TextParser
 from meshgen.mlir.sdy.spelling import SpelledMesh, read_axes, read_mesh, read_spelled, spell_axes
 from meshgen.mlir.stablehlo.attributes import Bracketed
-from meshgen.mlir.stablehlo.mesh_axes import AxisRef, parse_part
+from meshgen.mlir.stablehlo.mesh_axes import AxisRef, parse_sub_axis
 
 _Kind = TypeVar("_Kind", bound="Data[object]")
 
@@ -189,7 +189,7 @@ class AxisRefAttr(OpaqueSyntaxAttribute, AxisRef):
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> str:
         name = parser.parse_str_literal()
-        return name + parse_part(parser) if parser.parse_optional_punctuation(":") is not None else name
+        return name + parse_sub_axis(parser) if parser.parse_optional_punctuation(":") is not None else name
 
     def print_parameter(self, printer: Printer) -> None:
         printer.print_string(spell_axes([self.data]))

@@ -29,7 +29,7 @@ from meshgen.errors import ShardingError
 from meshgen.mesh import Mesh, overlaps, split_ref
 from meshgen.mlir.attributes import string_of
 from meshgen.mlir.conversion import Importer
-from meshgen.mlir.reading import Reading
+from meshgen.mlir.reader_state import Reading
 from meshgen.mlir.sdy.attributes import ListedAxes, ShardingAttr, ShardingPerValueAttr
 from meshgen.mlir.sdy.meshes import symbol_of
 from meshgen.mlir.sdy.spelling import Spelled, SpelledMesh, read_axes, read_spelled
@@ -115,7 +115,7 @@ def _axes_and_devices(
     )
 
 
-def kept_kind_fault(value: SSAValue, after: Spelled) -> str:
+def changed_kind_fault(value: SSAValue, after: Spelled) -> str:
     """Return an error message if `after` changes the reduction kind along an axis over which `value` is unreduced.
 
     Returns "" if no axis changes its kind.
@@ -216,7 +216,7 @@ def collective_fault(op: str, text: str, before: Sharding | None, after: Shardin
     return _unreduced_axes_fault(before, lists, after, mesh) if op in _TO_UNREDUCED else ""
 
 
-def part_fault(ref: str, mesh: Mesh) -> str:
+def sub_axis_fault(ref: str, mesh: Mesh) -> str:
     """Return an error message if `ref` is an invalid sub-axis, else "".
 
     The size of a sub-axis must be larger than 1, smaller than the axis, and divide the axis.
@@ -233,7 +233,7 @@ def _axes_fault(axes: Sequence[str], mesh: Mesh) -> str:
     for index, axis in enumerate(axes):
         if split_ref(axis)[0] not in mesh.names:
             return f"mesh axis '{axis}' is not in {mesh}"
-        if message := part_fault(axis, mesh):
+        if message := sub_axis_fault(axis, mesh):
             return message
         if any(overlaps(axis, other) for other in axes[:index]):
             return f"mesh axis '{axis}' is listed more than once"

@@ -20,7 +20,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from meshgen.mlir.attributes import string_of
 from meshgen.mlir.dialect import Dialect
-from meshgen.mlir.reading import Reading
+from meshgen.mlir.reader_state import Reading
 from meshgen.mlir.sdy.attributes import ManualAxesAttr, ShardingPerValueAttr
 from meshgen.mlir.sdy.gspmd_parts import END, START, Part, is_conversion, parts_of, used_by
 from meshgen.mlir.sdy.operations import MANUAL_COMPUTATION, RETURN

@@ -20,9 +20,9 @@ from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.literals import function_type, listed
 from meshgen.mlir.printer import TextPrinter
-from meshgen.mlir.reading import Reading
+from meshgen.mlir.reader_state import Reading
 from meshgen.mlir.sdy.attributes import ShardingPerValueAttr
-from meshgen.mlir.sdy.meshes import find_declared, meshes_of
+from meshgen.mlir.sdy.meshes import find_declared_mesh, meshes_of
 from meshgen.mlir.sdy.operations import ManualComputation
 from meshgen.mlir.sdy.shardings import checked
 from meshgen.mlir.sdy.spelling import spell, spell_axes
@@ -54,7 +54,7 @@ def _named_meshes(reading: Reading, operation: Operation) -> list[str]:
 
     A sharding names a mesh, or it contains the axes of a declared mesh.
     """
-    declared = (mesh if isinstance(mesh, str) else find_declared(reading, mesh) for mesh in meshes_of(operation))
+    declared = (mesh if isinstance(mesh, str) else find_declared_mesh(reading, mesh) for mesh in meshes_of(operation))
     return [*dict.fromkeys(symbol for symbol in declared if symbol)]
 
 

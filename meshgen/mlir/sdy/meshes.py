@@ -11,7 +11,7 @@ from xdsl.ir import Attribute, Operation
 
 from meshgen.errors import Diagnostic, ShardingError
 from meshgen.mesh import DEFAULT_NAME, Axis
-from meshgen.mlir.reading import Reading
+from meshgen.mlir.reader_state import Reading
 from meshgen.mlir.sdy.attributes import MeshAttr, ShardingAttr, ShardingPerValueAttr
 from meshgen.mlir.sdy.spelling import SpelledMesh, read_spelled
 from meshgen.mlir.shard.grid import declare
@@ -29,7 +29,7 @@ def symbol_of(reading: Reading, spelled: str | SpelledMesh) -> str:
             message = f"unknown mesh '@{spelled}' in a sharding"
             raise ShardingError(Diagnostic("MG0201", message, hint=f"declared meshes: {declared_meshes}"))
         return spelled
-    if (symbol := find_declared(reading, spelled)) is not None:
+    if (symbol := find_declared_mesh(reading, spelled)) is not None:
         return symbol
     message = f"no mesh of the program has the axes of the sharding's mesh<{spelled}>"
     raise ShardingError(
@@ -46,7 +46,7 @@ def declare_in_place(reading: Reading, top: Operation) -> None:
             symbol, suffix = DEFAULT_NAME, 0
             while symbol in reading.meshes:
                 symbol, suffix = f"{DEFAULT_NAME}_{suffix}", suffix + 1
-            if find_declared(reading, mesh) is None:
+            if find_declared_mesh(reading, mesh) is None:
                 _declare_mesh(reading, symbol, mesh, operation)
 
 
@@ -97,7 +97,7 @@ def _declare_mesh(reading: Reading, symbol: str, mesh: SpelledMesh, operation: O
     declare(reading, symbol, axes, operation)
 
 
-def find_declared(reading: Reading, spelled: SpelledMesh) -> str | None:
+def find_declared_mesh(reading: Reading, spelled: SpelledMesh) -> str | None:
     """Return the name of the declared mesh that has the axes and device order of `spelled`, or None if there is none."""
     for symbol, mesh in reading.meshes.items():
         axes = tuple((axis.name, axis.size) for axis in mesh.axes)

@@ -16,7 +16,7 @@ from meshgen.mlir.attributes import integer_of
 from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.printer import TextPrinter
-from meshgen.mlir.reading import Reading
+from meshgen.mlir.reader_state import Reading
 from meshgen.mlir.sdy.attributes import DirectionAttr, ShardingAttr, ShardingPerValueAttr
 from meshgen.mlir.sdy.meshes import meshes_of
 from meshgen.mlir.sdy.operations import ManualComputation, NamedComputation
@@ -61,7 +61,7 @@ def _manual_around(operation: Operation) -> Operation | None:
 
 def _import_member(importer: Importer, operation: Operation) -> None:
     group_id = integer_of(operation.properties["group_id"])
-    importer.put_behind(operation.operands[0], "sharding_group", {"group": group_id}, operation)
+    importer.insert_after_producer(operation.operands[0], "sharding_group", {"group": group_id}, operation)
 
 
 def _write_member(printer: TextPrinter, node: Node) -> str:

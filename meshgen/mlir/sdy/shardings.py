@@ -12,9 +12,9 @@ from meshgen.ir.graph import TOKEN, Annotation, TensorType
 from meshgen.mesh import Mesh, split_ref
 from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dialect import Dialect
-from meshgen.mlir.reading import Reading, Slot
+from meshgen.mlir.reader_state import Reading, Slot
 from meshgen.mlir.sdy.attributes import ShardingAttr, ShardingPerValueAttr
-from meshgen.mlir.sdy.collective_checks import Axes, check_collective, kept_kind_fault, part_fault
+from meshgen.mlir.sdy.collective_checks import Axes, changed_kind_fault, check_collective, sub_axis_fault
 from meshgen.mlir.sdy.meshes import declare_in_place, read_mesh_op, symbol_of
 from meshgen.mlir.sdy.operations import COLLECTIVES, ManualComputation
 from meshgen.mlir.sdy.spelling import Spelled, read_spelled
@@ -63,7 +63,7 @@ def _check_spelled(mesh: Mesh, spelled: Spelled) -> None:
     """Raise ShardingError if a sub-axis is invalid, or if an axis in `replicated` also splits a dim or is unreduced."""
     dims, partial = spelled.dims, tuple((axis, "sum") for axis in spelled.unreduced)
     for ref in (*(axis for axes in dims for axis in axes), *spelled.unreduced, *spelled.replicated):
-        if message := part_fault(ref, mesh):
+        if message := sub_axis_fault(ref, mesh):
             raise ShardingError(Diagnostic("MG0201", message, hint="write the entire axis, or leave it out"))
     if spelled.replicated and not Sharding(dims, partial).faults((None,) * len(dims), mesh):
         faults = Sharding((*dims, spelled.replicated), partial).faults((None,) * (len(dims) + 1), mesh)
@@ -101,7 +101,11 @@ def _import_constraint(importer: Importer, operation: Operation) -> None:
     faults_before, reduced_axes = len(importer.reading.faults), Axes()
     spec = checked(importer, operation, body, kind)
     attrs = annotation_attrs(spec, as_result=not _has_other_producer_sharding(operation, source, body))
-    if message := kept_kind_fault(source, read_spelled(body)) if len(importer.reading.faults) == faults_before else "":
+    if (
+        message := changed_kind_fault(source, read_spelled(body))
+        if len(importer.reading.faults) == faults_before
+        else ""
+    ):
         importer.fault("MG0204", f"{operation.name}: {message}", operation, "name the kind, such as unreduced=max{...}")
     if "out_sharding" in operation.properties and len(importer.reading.faults) == faults_before:
         reduced_axes = check_collective(importer, operation, read_spelled(body))

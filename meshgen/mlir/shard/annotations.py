@@ -18,7 +18,7 @@ from xdsl.dialects.shard import ShardOp
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
 from meshgen.ir.graph import Annotation, Node, NodeSharding, Value
-from meshgen.ir.partial_kinds import kind_faults
+from meshgen.ir.reduction_kinds import kind_faults
 from meshgen.mlir.attributes import integer_of, integers
 from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dialect import Dialect
@@ -30,9 +30,9 @@ from meshgen.mlir.shard.grid import find_mesh
 from meshgen.mlir.shard.sharding import (
     definition_text,
     fitted,
-    is_said,
     read_sharding,
     sharding_of,
+    states_sharding,
     typed,
     wide_halo_faults,
 )
@@ -54,7 +54,7 @@ def import_sharding(importer: Importer, op: Operation) -> None:
 def import_get_sharding(importer: Importer, op: Operation) -> None:
     """Check a `shard.get_sharding`, which becomes no node. If its result is used, its tensor must be annotated."""
     assert isinstance(op, GetShardingOp)
-    if op.result.first_use is not None and not is_said(importer, op.source):
+    if op.result.first_use is not None and not states_sharding(importer, op.source):
         message = "shard.get_sharding: the tensor has no sharding before propagation"
         importer.fault("MG0104", message, op, "annotate it with shard.shard first")
 

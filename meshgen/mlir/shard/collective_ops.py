@@ -64,7 +64,7 @@ from xdsl.ir import Attribute, Operation
 from xdsl.parser import UnresolvedOperand
 
 from meshgen.ir.op_names import TEXT_NAMES
-from meshgen.mlir.arith.payload import scalar_of
+from meshgen.mlir.arith.builder import scalar_of
 from meshgen.mlir.attributes import integer, integer_of, integers
 from meshgen.mlir.fields import listed, number
 from meshgen.mlir.parser import TextParser

@@ -12,17 +12,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from meshgen.errors import Diagnostic, ProgramError
+from meshgen.ir.flatten_manual import settle_manual
 from meshgen.ir.graph import Annotation, Graph, Module, Node, NodeSharding, TensorType, Value
-from meshgen.ir.manual import settle_manual
+from meshgen.ir.multi_mesh import mesh_of_option, without_meshes
 from meshgen.ir.op_names import BETWEEN_MESHES
-from meshgen.ir.parts import mesh_of_option, without_meshes
 from meshgen.ir.regions import all_nodes, all_values, flow_regions
-from meshgen.mlir.arith.payload import drop_lazy
+from meshgen.mlir.arith.builder import drop_lazy
 from meshgen.mlir.shard.groups_of_one import is_alone, without_groups_of_one
 from meshgen.mlir.shard.sharding import typed
 from meshgen.mlir.shard.signature import TYPED_STAGES, check_signature
 from meshgen.mlir.shard.transfers import transfer_faults
-from meshgen.ops.uniform import Varying
+from meshgen.ops.uniformity import Varying
 from meshgen.spec import Sharding
 
 MOVES = ("permute", "retile", "update_halo", *BETWEEN_MESHES)

@@ -18,7 +18,7 @@ from meshgen.mlir.attributes import string_of, strings
 from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.literals import dictionary, listed, quoted, symbol
-from meshgen.mlir.reading import Reading
+from meshgen.mlir.reader_state import Reading
 
 AXIS_NAMES, BANDWIDTH, LATENCY, MACHINE = "axis_names", "bandwidth", "latency", "machine"
 
@@ -122,7 +122,7 @@ def axis_numbers(axes: ShardAxesArrayAttr) -> tuple[tuple[str, ...], ...]:
     return tuple(tuple(str(number) for number in dim_axes.get_values()) for dim_axes in axes.axes)
 
 
-def has_parts(axes: Sequence[str], mesh: Mesh) -> bool:
+def has_sub_axes(axes: Sequence[str], mesh: Mesh) -> bool:
     """Whether some of the axes are sub-axes, such as `x:(1)2`."""
     return any(axis not in mesh.names for axis in axes)
 

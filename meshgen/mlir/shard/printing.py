@@ -11,7 +11,7 @@ from meshgen.mlir.literals import array, function_type, listed, quoted, symbol
 from meshgen.mlir.printer import TextPrinter
 from meshgen.mlir.shard.attributes import split_text
 from meshgen.mlir.shard.collective_ops import COLLECTIVES, KIND_NAMES, QUERIES, ROOTED, ROOTS, SHIFT, OnGroup, node_of
-from meshgen.mlir.shard.grid import axis_number, has_parts, numbered
+from meshgen.mlir.shard.grid import axis_number, has_sub_axes, numbered
 
 
 def _text(printer: TextPrinter, node: Node, name: str, clauses: str, types: str, extra: dict[str, str] | None = None, *,
@@ -26,7 +26,7 @@ def _text(printer: TextPrinter, node: Node, name: str, clauses: str, types: str,
     numbers = [axis_number(axis, mesh) for axis in axes]
     group = f" on {symbol(mesh.name)}" + (f" grid_axes = {numbers}" if has_axes and numbers else "")
     attribute_texts: dict[str, str] = {}
-    if has_parts(axes, mesh):
+    if has_sub_axes(axes, mesh):
         attribute_texts["axes"] = listed(map(quoted, axes))
     if node.notes.why:
         attribute_texts["why"] = quoted(node.notes.why)

@@ -11,10 +11,10 @@ from xdsl.ir import Operation, SSAValue
 
 from meshgen.ir.graph import TensorType, Value
 from meshgen.mesh import Mesh, split_ref
-from meshgen.mlir.arith.payload import Builder
+from meshgen.mlir.arith.builder import Builder
 from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dialect import Dialect
-from meshgen.mlir.known_integers import entries
+from meshgen.mlir.integer_folding import entries
 from meshgen.mlir.shard.grid import find_mesh, mesh_of
 from meshgen.mlir.shard.sharding import fitted, sharding_of
 from meshgen.mlir.shard.sharding_ops import (

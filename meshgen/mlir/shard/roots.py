@@ -21,15 +21,15 @@ from xdsl.ir import Operation
 from meshgen.errors import Diagnostic
 from meshgen.ir.graph import DTYPES, TensorType, Value
 from meshgen.mesh import Mesh
-from meshgen.mlir.arith.payload import Builder
+from meshgen.mlir.arith.builder import Builder
 from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dialect import Dialect
-from meshgen.mlir.known_integers import constant, entries
+from meshgen.mlir.integer_folding import constant, entries
 from meshgen.mlir.shard.collective_ops import ROOTS, node_of
 from meshgen.mlir.shard.collectives import attrs_of, axes_of, emit, emit_on, has_sizes
 from meshgen.mlir.shard.grid import mesh_of
 from meshgen.mlir.shard.queries import Indices
-from meshgen.ops.collective_checks import place_faults
+from meshgen.ops.collective_checks import coordinate_faults
 
 INDEX = TensorType((), "i64")
 SEND, RECV = "shard.send", "shard.recv"
@@ -120,7 +120,7 @@ def _check_coordinates(importer: Importer, op: Operation, coordinates: Coordinat
     """Whether `coordinates` are those of a device in a group of `op`. Reports the faults if not."""
     mesh = mesh_of(importer, op)
     constant_coordinates = [coordinate if isinstance(coordinate, int) else None for coordinate in coordinates]
-    faults = list(place_faults(ROOTS[op.name], constant_coordinates, axes_of(op, mesh), mesh))
+    faults = list(coordinate_faults(ROOTS[op.name], constant_coordinates, axes_of(op, mesh), mesh))
     importer.reading.refuse((Diagnostic(code, message) for code, message in faults), op, f"{op.name}: ")
     return not faults and has_sizes(importer, op, axes_of(op, mesh))
 

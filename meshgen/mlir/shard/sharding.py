@@ -11,16 +11,16 @@ from xdsl.ir import Attribute, BlockArgument, SSAValue
 
 from meshgen.errors import Diagnostic, ShardingError
 from meshgen.ir.graph import TensorType, Value
-from meshgen.ir.partial_kinds import kind_faults
+from meshgen.ir.reduction_kinds import kind_faults
 from meshgen.mesh import Mesh
 from meshgen.mlir.attributes import strings
 from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dialect import Dialect
-from meshgen.mlir.known_integers import entries
+from meshgen.mlir.integer_folding import entries
 from meshgen.mlir.literals import dictionary, listed, quoted, symbol
-from meshgen.mlir.reading import Reading
+from meshgen.mlir.reader_state import Reading
 from meshgen.mlir.shard.attributes import SplitAttr, named, partial_text
-from meshgen.mlir.shard.grid import axis_numbers, has_parts, numbered, numbers
+from meshgen.mlir.shard.grid import axis_numbers, has_sub_axes, numbered, numbers
 from meshgen.mlir.shard.sharding_ops import GetShardingOp, ShardingOp
 from meshgen.spec import Sharding, fit
 
@@ -55,7 +55,7 @@ def _stated_sharding(importer: Importer, source: SSAValue) -> Sharding | None:
     return importer.value(source).sharding
 
 
-def is_said(importer: Importer, source: SSAValue) -> bool:
+def states_sharding(importer: Importer, source: SSAValue) -> bool:
     """Whether the program states a sharding of `source`, even an invalid one, which is reported elsewhere."""
     return isinstance(source.owner, ShardOp) or _stated_sharding(importer, source) is not None
 
@@ -170,7 +170,7 @@ def definition_text(sharding: Sharding, shape: Sequence[int | None], mesh: Mesh)
     clauses += [
         f"{name} = {values}" for name, values in (("halo_sizes", halo), ("sharded_dims_offsets", offsets)) if values
     ]
-    if has_parts(sharding.split_axes, mesh):
+    if has_sub_axes(sharding.split_axes, mesh):
         clauses.append(dictionary({"axes": listed(listed(map(quoted, axes)) for axes in sharding.dims)}))
     return f"{' '.join(clauses)} : !shard.sharding"
 

@@ -18,7 +18,7 @@ from meshgen.ir.graph import Annotation, Module, TensorType, Value
 from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.old_names import OLD_PREFIX
 from meshgen.mlir.printer import tensor_text
-from meshgen.mlir.reading import Reading, Slot
+from meshgen.mlir.reader_state import Reading, Slot
 from meshgen.mlir.shard.attributes import AnnotationAttr, OnGrid, SplitAttr, annotation_text, named, split_text
 from meshgen.mlir.shard.sharding import fitted, typed
 from meshgen.spec import Sharding

@@ -1,16 +1,13 @@
 """Base classes of StableHLO and CHLO operations, which define their text, their properties and their nodes.
 
 An operation is declared once: its operands, results and regions by a signature, its properties by `FIELDS`, and the
-form
-of its types by `TYPES`. From these follow the pretty form,
+form of its types by `TYPES`. From these follow the pretty form,
 
     name OPERANDS, keyword = value, ... {other properties} : TYPES
 
 the checks of the generic form, and the conversion to and from nodes. Reading creates an xDSL operation, whereas
-printing
-starts from a node (`write`). An operation with another pretty form overrides `read_head` and `head`. An operation that
-does
-not become the node of its name has its own importer.
+printing starts from a node (`write`). An operation with another pretty form overrides `read_head` and `head`. An
+operation that does not become the node of its name has its own importer.
 """
 
 from __future__ import annotations
@@ -24,7 +21,7 @@ from xdsl.parser import UnresolvedOperand
 from xdsl.traits import IsTerminator
 
 from meshgen.ir.graph import Graph, Node, Value
-from meshgen.mlir.constants import known_array
+from meshgen.mlir.constants import folded_array
 from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dialect import Dialect, ImportOp, WriteNode
 from meshgen.mlir.literals import dictionary, function_type
@@ -148,7 +145,7 @@ def closed_regions(importer: Importer, operation: Operation) -> tuple[Graph, ...
     graphs: list[Graph] = []
     for region in operation.regions:
         graph, captures = importer.region(region)
-        values = [known_array(importer, ssa) for ssa in captures]
+        values = [folded_array(importer, ssa) for ssa in captures]
         if any(value is None for value in values):
             importer.fault("MG0103", f"the region of {operation.name} captures values from outside", operation)
         first = len(graph.inputs) - len(captures)

@@ -8,9 +8,9 @@ from xdsl.dialects import builtin
 from xdsl.ir import Attribute, Operation
 
 from meshgen.mlir.attributes import integers, is_integers
-from meshgen.mlir.checked import Checked
 from meshgen.mlir.dialect import Dialect
-from meshgen.mlir.reading import Reading
+from meshgen.mlir.operation_checks import Checked
+from meshgen.mlir.reader_state import Reading
 from meshgen.mlir.stablehlo.attributes import Struct
 from meshgen.mlir.stablehlo.calls import Alias
 

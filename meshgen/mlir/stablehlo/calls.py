@@ -11,7 +11,7 @@ from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import UnresolvedOperand
 
 from meshgen.ir.graph import TOKEN, Node, TensorType, Value
-from meshgen.mlir.arith.payload import Builder
+from meshgen.mlir.arith.builder import Builder
 from meshgen.mlir.attributes import integer, integer_of, string_of
 from meshgen.mlir.conversion import Importer, Refused, import_nothing
 from meshgen.mlir.dialect import Dialect
@@ -21,7 +21,7 @@ from meshgen.mlir.parser import TextParser
 from meshgen.mlir.printer import TextPrinter
 from meshgen.mlir.stablehlo.attributes import struct
 from meshgen.mlir.stablehlo.base import HloOperation
-from meshgen.mlir.stablehlo.ragged_dot import composite_ragged_dot
+from meshgen.mlir.stablehlo.ragged_dot import import_composite_ragged_dot
 from meshgen.mlir.stablehlo.types import TUPLE
 from meshgen.mlir.text_operation import Field, Properties, define
 
@@ -141,7 +141,7 @@ def _import_composite(importer: Importer, operation: Operation) -> None:
     callee = operation.properties["decomposition"]
     if not isinstance(callee, builtin.SymbolRefAttr):
         raise Refused("MG0104", "needs decomposition = @name")
-    if not composite_ragged_dot(importer, operation):
+    if not import_composite_ragged_dot(importer, operation):
         importer.convert(operation, "call", {"callee": importer.reading.callee(callee.string_value())})
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from xdsl.ir import Attribute, Operation
 
 from meshgen.ir.graph import TensorType
-from meshgen.mlir.checked import Checked, scalar
 from meshgen.mlir.dense import DenseElements
 from meshgen.mlir.dialect import Dialect
-from meshgen.mlir.reading import Reading
+from meshgen.mlir.operation_checks import Checked, scalar
+from meshgen.mlir.reader_state import Reading
 from meshgen.mlir.stablehlo.collectives import is_across
 
 _GROUPED = tuple(

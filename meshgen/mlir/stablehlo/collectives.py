@@ -16,12 +16,12 @@ from xdsl.ir import Operation, SSAValue
 from meshgen.errors import ShardingError
 from meshgen.ir.graph import Value
 from meshgen.ir.replica_groups import are_uneven, axes_of_size, device_groups, find_axes, group_faults, moving_axes
-from meshgen.mlir.arith.payload import Builder, lifted
+from meshgen.mlir.arith.builder import Builder, lifted
 from meshgen.mlir.attributes import integer_of
 from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dialect import Dialect
+from meshgen.mlir.loop_values import sliced
 from meshgen.mlir.shard.collectives import emit_on
-from meshgen.mlir.spread import sliced
 from meshgen.mlir.stablehlo.attributes import ChannelHandle
 from meshgen.mlir.stablehlo.reduce import applied_op
 from meshgen.mlir.stablehlo.replica_group_rows import group_rows
@@ -34,7 +34,7 @@ Attrs = Mapping[str, object]
 _OF_ONE_SIDE = ("stablehlo.all_to_all", "stablehlo.collective_broadcast", "stablehlo.collective_permute")
 
 
-def rows_in(importer: Importer, operation: Operation) -> list[tuple[int, ...]] | None:
+def listed_group_rows(importer: Importer, operation: Operation) -> list[tuple[int, ...]] | None:
     """Return the rows of `replica_groups`, one per group. If they are invalid, reports a fault and returns None."""
     try:
         return group_rows(importer.reading, operation)
@@ -66,14 +66,12 @@ def group_of(importer: Importer, operation: Operation, is_ordered: bool = True) 
     """Return the groups of a collective as mesh axes. If they are invalid, reports a fault and returns None.
 
     In a program with one replica, the groups [[0]] with a channel mean one group of all devices. If no mesh axes have
-    the
-    groups, the devices are permuted so that axes of the same size have them. Unless `is_ordered`, the order of the
-    devices
-    within a group does not matter.
+    the groups, the devices are permuted so that axes of the same size have them. Unless `is_ordered`, the order of the
+    devices within a group does not matter.
     """
     if not has_mesh(importer, operation):
         return None
-    mesh, rows = importer.reading.module.mesh, rows_in(importer, operation)
+    mesh, rows = importer.reading.module.mesh, listed_group_rows(importer, operation)
     if rows is None:
         return None
     is_one = importer.reading.replicas == 1
@@ -97,7 +95,7 @@ def group_of(importer: Importer, operation: Operation, is_ordered: bool = True) 
 
 def _uneven_groups(importer: Importer, operation: Operation) -> list[tuple[int, ...]]:
     """Return the groups of a collective as mesh positions if they have different sizes, else []."""
-    mesh, rows = importer.reading.module.mesh, rows_in(importer, operation) or []
+    mesh, rows = importer.reading.module.mesh, listed_group_rows(importer, operation) or []
     groups = importer.reading.placed(device_rows(importer, operation, rows)) if mesh.is_static else []
     return groups if are_uneven(groups, mesh) else []
 
@@ -158,7 +156,7 @@ def _grouped(name: str, attrs_of: Callable[[Importer, Operation], Attrs]) -> Cal
 
     def import_grouped(importer: Importer, operation: Operation) -> None:
         if (group := group_of(importer, operation)) is None:
-            importer.bind_unknown(operation)
+            importer.bind_placeholders(operation)
             return
         emit_each(importer, operation, name, {"axes": group.axes, **attrs_of(importer, operation)}, group.order)
 
@@ -178,7 +176,7 @@ def reducing(name: str) -> Callable[[Importer, Operation], None]:
             reduce_unevenly(importer, operation, groups, kind)
             return
         if (group := group_of(importer, operation, name == "reduce_scatter" or kind is None)) is None:
-            importer.bind_unknown(operation)
+            importer.bind_placeholders(operation)
             return
         attrs = {"dim": _integer(operation, "scatter_dimension")} if name == "reduce_scatter" else {}
         if kind is not None:
@@ -234,7 +232,7 @@ def _all_gather_attrs(importer: Importer, operation: Operation) -> Attrs:
 
 
 def _all_to_all_attrs(importer: Importer, operation: Operation) -> Attrs:
-    count, groups = _integer(operation, "split_count"), rows_in(importer, operation)
+    count, groups = _integer(operation, "split_count"), listed_group_rows(importer, operation)
     if groups and count != len(groups[0]) and groups != [(0,)]:
         message = f"{operation.name}: split_count is {count}, but a group has {len(groups[0])} devices"
         importer.fault("MG0104", message, operation)

@@ -10,10 +10,10 @@ from xdsl.ir import Operation
 
 from meshgen.ir.graph import DTYPES, TensorType, is_complex, is_float
 from meshgen.mlir.attributes import integer_of, integers
-from meshgen.mlir.checked import Checked, scalar
 from meshgen.mlir.dense import DenseElements
 from meshgen.mlir.dialect import Dialect
-from meshgen.mlir.reading import Reading
+from meshgen.mlir.operation_checks import Checked, scalar
+from meshgen.mlir.reader_state import Reading
 from meshgen.mlir.stablehlo.attributes import precision_of, word_of
 from meshgen.mlir.stablehlo.contraction import DotAlgorithm
 from meshgen.ops.types.site import shapes_agree, types_agree

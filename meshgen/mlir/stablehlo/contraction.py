@@ -11,7 +11,7 @@ from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser, UnresolvedOperand
 
 from meshgen.ir.graph import DTYPES, TensorType, Value, is_complex, is_float
-from meshgen.mlir.arith.payload import Builder
+from meshgen.mlir.arith.builder import Builder
 from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dialect import Dialect, merged
 from meshgen.mlir.fields import flag, listed
@@ -133,10 +133,10 @@ def _import_dot_general(importer: Importer, operation: Operation) -> None:
     if isinstance(algorithm, DotAlgorithm):
         _rounded_dot(importer, operation, algorithm, attrs)
     else:
-        convert_alike(importer, operation, "dot_general", attrs)
+        emit_with_one_dtype(importer, operation, "dot_general", attrs)
 
 
-def convert_alike(importer: Importer, operation: Operation, op: str, attrs: dict[str, Any]) -> None:
+def emit_with_one_dtype(importer: Importer, operation: Operation, op: str, attrs: dict[str, Any]) -> None:
     """Emit a dot or convolution (`op`), whose operands must have the same element type.
 
     Both operands are converted to the result's element type if theirs differ, or if theirs is of a lower class:
@@ -197,7 +197,7 @@ def _rounded_to(builder: Builder, value: Value, kind: str) -> Value:
 def _import_dot(importer: Importer, operation: Operation) -> None:
     rank = importer.type(operation.operands[0]).rank
     lists = {"lhs_batch": (), "rhs_batch": (), "lhs_contract": (rank - 1,), "rhs_contract": (0,)}
-    convert_alike(importer, operation, "dot_general", lists | values_of(operation))
+    emit_with_one_dtype(importer, operation, "dot_general", lists | values_of(operation))
 
 
 PART = merged(

@@ -11,7 +11,7 @@ from typing import Self
 from xdsl.ir import Attribute, Operation
 
 from meshgen.ir.graph import Node
-from meshgen.ir.loops import with_outside
+from meshgen.ir.loops import capture_arguments
 from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dialect import Dialect, merged
 from meshgen.mlir.fields import flag, number
@@ -119,7 +119,7 @@ def _import_while(importer: Importer, operation: Operation) -> None:
     if importer.reading.module.stage != "import":
         replacements = [dict(zip(region.inputs[len(operands) :], outside, strict=True)) for region in (condition, body)]
         condition, body = (
-            with_outside(region, mapping) for region, mapping in zip((condition, body), replacements, strict=True)
+            capture_arguments(region, mapping) for region, mapping in zip((condition, body), replacements, strict=True)
         )
     else:
         body.outputs += body.inputs[len(operands) :]

@@ -17,7 +17,7 @@ from meshgen.mlir.fields import number
 from meshgen.mlir.parser import TextParser
 from meshgen.mlir.stablehlo.attributes import ConvolutionDimensions
 from meshgen.mlir.stablehlo.base import HloOperation, as_nodes
-from meshgen.mlir.stablehlo.contraction import convert_alike
+from meshgen.mlir.stablehlo.contraction import emit_with_one_dtype
 from meshgen.mlir.stablehlo.fields import precisions
 from meshgen.mlir.stablehlo.window_ops import filled, padding, per_dim, sides
 from meshgen.mlir.text_operation import Field, Properties, Values, define, values_of
@@ -96,7 +96,7 @@ def _window_list(name: str, words: Sequence[str]) -> Attribute:
 def _import_convolution(importer: Importer, operation: Operation) -> None:
     attrs = numbered(importer, operation)
     if attrs is not None:
-        convert_alike(importer, operation, "convolution", attrs)
+        emit_with_one_dtype(importer, operation, "convolution", attrs)
 
 
 def numbered(importer: Importer, operation: Operation) -> dict[str, Any] | None:

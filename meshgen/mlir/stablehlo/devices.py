@@ -12,10 +12,10 @@ from xdsl.ir import Attribute, Operation
 from meshgen.errors import ShardingError
 from meshgen.ir.graph import Value
 from meshgen.mesh import DEFAULT_NAME, Axis
-from meshgen.mlir.arith.payload import Builder
+from meshgen.mlir.arith.builder import Builder
 from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dialect import Dialect
-from meshgen.mlir.reading import Reading
+from meshgen.mlir.reader_state import Reading
 from meshgen.mlir.shard.grid import declare
 from meshgen.mlir.stablehlo.collectives import has_mesh, is_across
 from meshgen.mlir.stablehlo.replica_group_rows import group_rows, rows_of

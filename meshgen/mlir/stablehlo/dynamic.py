@@ -13,9 +13,9 @@ from xdsl.ir import Operation
 
 from meshgen.ir.graph import Graph, TensorType, Value
 from meshgen.mlir import literals
-from meshgen.mlir.arith.payload import Builder
+from meshgen.mlir.arith.builder import Builder
 from meshgen.mlir.attributes import integer_of
-from meshgen.mlir.constants import known_array
+from meshgen.mlir.constants import folded_array
 from meshgen.mlir.conversion import Importer, Refused
 from meshgen.mlir.dialect import Dialect, merged
 from meshgen.mlir.fields import flag, listed, number
@@ -70,7 +70,7 @@ def _import_with_lists(importer: Importer, operation: Operation) -> None:
 
 def _convert(importer: Importer, operation: Operation, name: str, attrs: dict[str, Any], regions: tuple[Graph, ...] = ()) -> None:  # fmt: skip
     op, names = STATIC[name]
-    arrays = [known_array(importer, ssa) for ssa in operation.operands[-len(names) :]]
+    arrays = [folded_array(importer, ssa) for ssa in operation.operands[-len(names) :]]
     lists = [tuple(int(n) for n in array.reshape(-1)) for array in arrays if array is not None]
     if len(lists) == len(names):
         attrs |= attributes_of(names, lists)
@@ -83,7 +83,7 @@ def _import_window(importer: Importer, operation: Operation) -> None:
     _convert(importer, operation, "dynamic_reduce_window", {}, closed_regions(importer, operation))
 
 
-def called_reduce_window(importer: Importer, operation: Operation) -> None:
+def import_called_reduce_window(importer: Importer, operation: Operation) -> None:
     """Import the custom call `@stablehlo.dynamic_reduce_window`, which names a function that combines two elements."""
     region = called_region(operation)
     if region is None:
@@ -99,7 +99,7 @@ def _import_conv(importer: Importer, operation: Operation) -> None:
 def _import_set_size(importer: Importer, operation: Operation) -> None:
     """Import `set_dimension_size` as a slice of the first elements along a dim. The second operand is how many."""
     (x, count), dim = importer.values(operation.operands), values_of(operation)["dim"]
-    constant_size = known_array(importer, operation.operands[1])
+    constant_size = folded_array(importer, operation.operands[1])
     if constant_size is not None and None not in x.type.shape:
         limit = tuple(int(constant_size) if d == dim else size for d, size in enumerate(x.type.sizes))
         attrs = {"start": (0,) * x.type.rank, "limit": limit, "stride": (1,) * x.type.rank}

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from xdsl.dialects import builtin
 
 from meshgen.ir.graph import TensorType, Value
-from meshgen.mlir.arith.payload import Builder, all_computed
+from meshgen.mlir.arith.builder import Builder, all_computed
 from meshgen.mlir.conversion import Refused
 from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.fields import listed, number
-from meshgen.mlir.spread import transposed
+from meshgen.mlir.loop_values import transposed
 from meshgen.mlir.stablehlo.base import GenericOperation, HloOperation
 from meshgen.mlir.text_operation import Field, define, values_of
 

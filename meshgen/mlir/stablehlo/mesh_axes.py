@@ -63,7 +63,7 @@ def _parse_sub_axis(parser: AttrParser) -> str:
     return f":({before}){parser.parse_integer(allow_boolean=False)}"
 
 
-def parse_part(parser: AttrParser) -> str:
+def parse_sub_axis(parser: AttrParser) -> str:
     """Parse a sub-axis in one of two forms: `(1)2` or `#stablehlo.sub_axis_info<(1)2>`."""
     assert isinstance(parser, TextParser)
     if not parser.at_mark("#"):
@@ -103,7 +103,7 @@ class HloAxisRef(AxisRef):
 
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> str:
-        fields = _fields(parser, ("name",), name=parser.parse_str_literal, sub_axis_info=lambda: parse_part(parser))
+        fields = _fields(parser, ("name",), name=parser.parse_str_literal, sub_axis_info=lambda: parse_sub_axis(parser))
         return fields["name"] + fields.get("sub_axis_info", "")
 
     def print_parameter(self, printer: Printer) -> None:

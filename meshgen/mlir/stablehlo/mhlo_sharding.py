@@ -13,7 +13,7 @@ from meshgen.ir.graph import Annotation
 from meshgen.mlir.attributes import string_of
 from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dialect import Dialect
-from meshgen.mlir.reading import Reading, Slot
+from meshgen.mlir.reader_state import Reading, Slot
 from meshgen.mlir.shard.annotations import annotate_result
 from meshgen.mlir.stablehlo.calls import target_of
 from meshgen.mlir.stablehlo.xla_shardings import MANUAL, manual_axes_of, mesh_of, sharding_of

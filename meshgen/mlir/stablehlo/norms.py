@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from meshgen.ir.graph import TensorType, Value, is_float
-from meshgen.mlir.arith.payload import Builder, all_computed
+from meshgen.mlir.arith.builder import Builder, all_computed
 from meshgen.mlir.attributes import integer_of
 from meshgen.mlir.conversion import Refused
 from meshgen.mlir.dialect import Dialect

@@ -8,7 +8,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from meshgen.ir.graph import TOKEN, TensorType
 from meshgen.ir.replica_groups import find_shift, moving_axes, pair_faults
-from meshgen.mlir.arith.payload import Builder, scalar_of
+from meshgen.mlir.arith.builder import Builder, scalar_of
 from meshgen.mlir.conversion import Importer, Refused
 from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.stablehlo.collectives import device_rows, emit_each, has_mesh
@@ -94,7 +94,7 @@ def _import_done(importer: Importer, operation: Operation) -> None:
     importer.value(future)  # If the operand has another producer, its definition causes the fault.
     if is_started or importer.reading.is_readable(future.type):
         raise Refused("MG0104", "has no matching stablehlo.async_start")
-    importer.bind_unknown(operation)
+    importer.bind_placeholders(operation)
 
 
 PART = Dialect(

@@ -11,14 +11,14 @@ from xdsl.dialects import builtin
 from xdsl.ir import Operation
 
 from meshgen.ir.graph import TensorType, Value, is_complex, is_inexact
-from meshgen.mlir.arith.payload import Builder
+from meshgen.mlir.arith.builder import Builder
 from meshgen.mlir.attributes import integers, strings
 from meshgen.mlir.conversion import Importer, Refused
 from meshgen.ops.ragged_dots import bound_of, matrices_by_group, rows_by_group
 from meshgen.ops.types.site import shapes_agree
 
 
-def composite_ragged_dot(importer: Importer, operation: Operation) -> bool:
+def import_composite_ragged_dot(importer: Importer, operation: Operation) -> bool:
     """Import a StableHLO composite named `chlo.ragged_dot`. Returns False for any other composite.
 
     The decomposition that JAX writes for GPUs is not used: it multiplies all rows once per group.

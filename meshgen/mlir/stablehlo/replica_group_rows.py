@@ -7,7 +7,7 @@ from xdsl.ir import Attribute, Operation
 from meshgen.errors import Diagnostic, ShardingError
 from meshgen.mesh import Axis, Mesh
 from meshgen.mlir.dense import DenseElements
-from meshgen.mlir.reading import Reading
+from meshgen.mlir.reader_state import Reading
 from meshgen.mlir.stablehlo.mesh_axes import MeshInPlace, ReplicaGroupMeshAxes
 from meshgen.spec import Sharding
 

@@ -11,18 +11,26 @@ from xdsl.ir import Operation
 from meshgen.ir.graph import Value
 from meshgen.ir.replica_groups import are_uneven
 from meshgen.mesh import Mesh
-from meshgen.mlir.arith.payload import Builder
+from meshgen.mlir.arith.builder import Builder
 from meshgen.mlir.attributes import boolean_of
 from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dialect import Dialect
-from meshgen.mlir.stablehlo.collectives import Group, device_rows, emit_each, group_of, moved, reducing, rows_in
+from meshgen.mlir.stablehlo.collectives import (
+    Group,
+    device_rows,
+    emit_each,
+    group_of,
+    listed_group_rows,
+    moved,
+    reducing,
+)
 
 
 def _import_broadcast(importer: Importer, operation: Operation) -> None:
     """Import a broadcast from the first device of each group. Devices that are in no group get zeros."""
-    rows = None if _has_dynamic_root(importer, operation) else rows_in(importer, operation)
+    rows = None if _has_dynamic_root(importer, operation) else listed_group_rows(importer, operation)
     if rows is None:
-        importer.bind_unknown(operation)
+        importer.bind_placeholders(operation)
         return
     mesh = importer.reading.module.mesh
     groups = importer.reading.placed(device_rows(importer, operation, rows)) if mesh.axes and mesh.is_static else []
@@ -73,7 +81,7 @@ def _is_one_of(builder: Builder, mesh: Mesh, devices: Sequence[int]) -> Value:
 
 def _import_collective_reduce(importer: Importer, operation: Operation) -> None:
     """Import a reduction over each group. The first device of each group gets the result, and all others get zeros."""
-    rows = rows_in(importer, operation)
+    rows = listed_group_rows(importer, operation)
     reducing("all_reduce")(importer, operation)
     mesh, builder = importer.reading.module.mesh, Builder(importer, operation)
     if rows is None or importer.reading.faults:

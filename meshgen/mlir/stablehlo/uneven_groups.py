@@ -11,7 +11,7 @@ import numpy as np
 from xdsl.ir import Operation
 
 from meshgen.ir.graph import Graph, TensorType, Value
-from meshgen.mlir.arith.payload import Builder, lifted
+from meshgen.mlir.arith.builder import Builder, lifted
 from meshgen.mlir.conversion import Importer
 from meshgen.ops.evaluate.common import neutral
 

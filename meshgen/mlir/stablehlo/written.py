@@ -6,7 +6,7 @@ import numpy as np
 from xdsl.ir import Operation
 
 from meshgen.ir.graph import TensorType, Value, is_float
-from meshgen.mlir.arith.payload import Builder, all_computed, lifted
+from meshgen.mlir.arith.builder import Builder, all_computed, lifted
 from meshgen.mlir.conversion import Importer, Refused
 from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.stablehlo.attributes import RngDistribution

@@ -8,11 +8,11 @@ from xdsl.dialects import bufferization
 from xdsl.ir import Block, Operation
 
 from meshgen.ir.graph import TensorType, Value
-from meshgen.mlir.arith.payload import Builder, all_computed, computed, fill_number
+from meshgen.mlir.arith.builder import Builder, all_computed, computed, fill_number
 from meshgen.mlir.conversion import Importer, Refused, import_nothing
 from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.linalg.body import Body
-from meshgen.mlir.spread import Spread, over
+from meshgen.mlir.loop_values import Spread, over
 from meshgen.ops.types.site import shapes_agree
 
 

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from meshgen.mlir.dialect import Dialect, merged
-from meshgen.mlir.tensor import conversion, lookup, slices
+from meshgen.mlir.tensor import conversion, gather, slices
 from meshgen.mlir.tensor.operations import OPERATIONS, SIGNATURES
 
-DIALECT = merged(Dialect(signatures=SIGNATURES, operations=OPERATIONS), conversion.PART, slices.PART, lookup.PART)
+DIALECT = merged(Dialect(signatures=SIGNATURES, operations=OPERATIONS), conversion.PART, slices.PART, gather.PART)

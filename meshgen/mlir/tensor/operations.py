@@ -12,9 +12,9 @@ from meshgen.mlir.arith.operations import FLAGS
 from meshgen.mlir.attributes import array
 from meshgen.mlir.operation_signature import signatures_of
 from meshgen.mlir.parser import TextParser
-from meshgen.mlir.plain_ops import Cast
 from meshgen.mlir.scf.parallel_ops import ParallelInsertSliceOp
 from meshgen.mlir.text_operation import TextOperation, define
+from meshgen.mlir.textual_forms import Cast
 
 
 class Generate(TextOperation):
@@ -33,8 +33,8 @@ class Generate(TextOperation):
 class Lookup(TextOperation):
     """The operations `tensor.gather` and `tensor.scatter`.
 
-    tensor.gather %x[%i] gather_dims([1, 2]) unique : (types) -> type
-    tensor.scatter %rows into %x[%i] scatter_dims([1, 2]) unique : (types) -> type
+    tensor.gather %x[%i] gather_dims([1, 2]) unique : (types) -> type tensor.scatter %rows into %x[%i] scatter_dims([1,
+    2]) unique : (types) -> type
     """
 
     @classmethod

@@ -11,13 +11,13 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX
 from xdsl.ir import SSAValue
 
 from meshgen.ir.graph import TensorType, Value
-from meshgen.mlir.arith.payload import Builder, all_computed
-from meshgen.mlir.constants import depends_only_on_sizes, known_array
+from meshgen.mlir.arith.builder import Builder, all_computed
+from meshgen.mlir.constants import depends_only_on_sizes, folded_array
 from meshgen.mlir.conversion import Importer, Refused
 from meshgen.mlir.dialect import Dialect
-from meshgen.mlir.known_integers import constant
+from meshgen.mlir.integer_folding import constant
+from meshgen.mlir.loop_values import sliced
 from meshgen.mlir.scf.parallel_ops import ParallelInsertSliceOp
-from meshgen.mlir.spread import sliced
 from meshgen.mlir.tensor.conversion import computed_elements
 
 Entry = int | Value  # an integer, or a 0-d value that the program computes
@@ -37,7 +37,7 @@ def entries_of(b: Builder, name: str, dynamic: Sequence[SSAValue]) -> list[Entry
 def _dynamic_entry(importer: Importer, ssa: SSAValue) -> Entry:
     if (folded := constant(ssa)) is not None:
         return folded
-    array = known_array(importer, ssa)
+    array = folded_array(importer, ssa)
     return importer.value(ssa) if array is None or array.size != 1 else int(array.item())
 
 

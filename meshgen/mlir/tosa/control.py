@@ -8,7 +8,7 @@ from __future__ import annotations
 from xdsl.ir import Operation
 
 from meshgen.ir.graph import Value
-from meshgen.mlir.arith.payload import Builder, computed
+from meshgen.mlir.arith.builder import Builder, computed
 from meshgen.mlir.attributes import name_of
 from meshgen.mlir.conversion import Importer, Refused, import_nothing
 from meshgen.mlir.dense import DenseElements

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from meshgen.ir.graph import TensorType, Value, is_float, is_inexact
+from meshgen.mlir.arith.builder import Builder, all_computed, computed, mnemonic
 from meshgen.mlir.arith.elementwise import apply_operation, scaled
 from meshgen.mlir.arith.functions import ignoring_nan
-from meshgen.mlir.arith.payload import Builder, all_computed, computed, mnemonic
 from meshgen.mlir.constants import dense_array
 from meshgen.mlir.conversion import Refused
 from meshgen.mlir.dialect import Dialect

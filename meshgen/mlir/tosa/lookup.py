@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from meshgen.ir.graph import Graph, TensorType, Value, is_float
-from meshgen.mlir.arith.payload import Builder, all_computed
+from meshgen.mlir.arith.builder import Builder, all_computed
 from meshgen.mlir.conversion import Importer, Refused
 from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.tosa.elementwise import ignores_nan, replace_nan

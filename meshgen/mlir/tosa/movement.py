@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from meshgen.ir.graph import TensorType, Value
-from meshgen.mlir.arith.payload import Builder, all_computed, computed, mnemonic
+from meshgen.mlir.arith.builder import Builder, all_computed, computed, mnemonic
 from meshgen.mlir.attributes import integers
 from meshgen.mlir.constants import dense_array
 from meshgen.mlir.conversion import Refused, import_nothing

@@ -12,8 +12,8 @@ from xdsl.parser import AttrParser, UnresolvedOperand
 from xdsl.printer import Printer
 
 from meshgen.mlir.parser import TextParser
-from meshgen.mlir.plain_ops import Plain, entries
 from meshgen.mlir.text_operation import TextOperation, Yield, assignments, define, result_types
+from meshgen.mlir.textual_forms import Plain, entries
 
 CONDITION = TensorType(i1, [])
 WORDS = ("PROPAGATE", "IGNORE", "SINGLE_ROUND", "DOUBLE_ROUND", "INEXACT_ROUND", "NEAREST_NEIGHBOR", "BILINEAR")

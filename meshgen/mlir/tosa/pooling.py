@@ -11,9 +11,9 @@ import numpy as np
 from xdsl.ir import TypeAttribute
 
 from meshgen.ir.graph import TensorType, Value, is_float
-from meshgen.mlir.arith.payload import Builder, all_computed
+from meshgen.mlir.arith.builder import Builder, all_computed
 from meshgen.mlir.dialect import Dialect
-from meshgen.mlir.spread import fold_region
+from meshgen.mlir.loop_values import fold_region
 from meshgen.mlir.tosa.elementwise import has_zero_operands, ignores_nan, replace_nan, subtract_zero_point
 from meshgen.mlir.tosa.movement import require_ranks
 from meshgen.ops.evaluate.common import integer_range, neutral

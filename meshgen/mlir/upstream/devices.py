@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from meshgen.ir.attributes.sharding import axes_of
 from meshgen.ir.graph import Node
 from meshgen.mlir.literals import symbol
-from meshgen.mlir.shard.grid import axis_number, has_parts
+from meshgen.mlir.shard.grid import axis_number, has_sub_axes
 from meshgen.mlir.upstream.element_types import element, signless
 from meshgen.mlir.upstream.inexpressible import PARTIAL_SUMS, Inexpressible
 from meshgen.mlir.upstream.printer import UpstreamPrinter, Write
@@ -22,7 +22,7 @@ def _group_index(printer: UpstreamPrinter, axes: Sequence[str]) -> str:
     one.
     """
     mesh = printer.mesh
-    if has_parts(axes, mesh):
+    if has_sub_axes(axes, mesh):
         raise Inexpressible(f"it is over a part of a mesh axis, {', '.join(axes)}")
     if not axes:
         return printer.temporary("arith.constant 0 : index")
@@ -51,7 +51,7 @@ def write_process_index(printer: UpstreamPrinter, node: Node) -> None:
 
 def write_axis_size(printer: UpstreamPrinter, node: Node) -> None:
     mesh, axes = printer.mesh, axes_of(node.attrs)
-    if has_parts(axes, mesh) or len(axes) != 1:
+    if has_sub_axes(axes, mesh) or len(axes) != 1:
         raise Inexpressible("shard.grid_shape returns the size of one mesh axis")
     axis = axis_number(axes[0], mesh)
     size = printer.temporary(f"shard.grid_shape {symbol(mesh.name)} axes = [{axis}] : index")

@@ -23,7 +23,7 @@ from meshgen.mlir.dense import element_text
 from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.literals import dictionary, listed, quoted
 from meshgen.mlir.printer import TextPrinter, tensor_text
-from meshgen.mlir.shard.grid import has_parts
+from meshgen.mlir.shard.grid import has_sub_axes
 from meshgen.mlir.shard.sharding import definition_text
 from meshgen.mlir.upstream.element_types import element, fill_text, signless, signless_array
 from meshgen.mlir.upstream.inexpressible import NO_OPERATION, OPEN_SIZES, PARTIAL_SUMS, Inexpressible
@@ -197,7 +197,7 @@ class UpstreamPrinter(TextPrinter):
         """
         sharding = replace(sharding, partial=())
         mesh = self.mesh_of(sharding)
-        if has_parts(sharding.used_axes, mesh):
+        if has_sub_axes(sharding.used_axes, mesh):
             raise Inexpressible(f"its sharding {sharding} is over a part of a mesh axis")
         for axes in sharding.dims if any(sharding.offsets) else ():
             parts = [mesh.axis_size(axis) for axis in axes]

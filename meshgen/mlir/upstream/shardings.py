@@ -11,7 +11,7 @@ from meshgen.ir.notes import NO_NOTES
 from meshgen.mlir.literals import flags, symbol
 from meshgen.mlir.shard import printing
 from meshgen.mlir.shard.collective_ops import COLLECTIVES, ROOTED, SHIFT, node_of
-from meshgen.mlir.shard.grid import has_parts, numbered
+from meshgen.mlir.shard.grid import has_sub_axes, numbered
 from meshgen.mlir.shard.sharding import typed
 from meshgen.mlir.upstream.element_types import signless
 from meshgen.mlir.upstream.inexpressible import NO_OPERATION, PARTIAL_SUMS, Inexpressible
@@ -69,7 +69,7 @@ def write_collective(printer: UpstreamPrinter, node: Node) -> None:
     if printer.is_planned:
         write_reshard(printer, node)
         return
-    if has_parts(axes_of(node.attrs), printer.mesh):
+    if has_sub_axes(axes_of(node.attrs), printer.mesh):
         raise Inexpressible(f"it is over a part of a mesh axis, {', '.join(axes_of(node.attrs))}")
     if node.attrs.get("kind") in ("max", "min") and node.result.type.dtype.startswith("ui"):
         raise Inexpressible("LLVM 22 compares integers as signed")
@@ -126,7 +126,7 @@ def write_update_halo(printer: UpstreamPrinter, node: Node) -> None:
         write_reshard(printer, node)
         return
     sharding, mesh, text = node.attrs.sharding, printer.mesh, printer.type(node.result)
-    if has_parts(sharding.used_axes, mesh):
+    if has_sub_axes(sharding.used_axes, mesh):
         raise Inexpressible(f"it is over a part of a mesh axis, {', '.join(sharding.used_axes)}")
     halo = [pair if axes else (0, 0) for pair, axes in zip(sharding.halo, sharding.dims, strict=True)]
     sizes = [

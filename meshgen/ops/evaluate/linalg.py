@@ -9,7 +9,7 @@ import numpy as np
 
 from meshgen.ir.graph import Node
 from meshgen.ops.evaluate.common import Array, RunRegion, narrow, widen
-from meshgen.ops.lapack import ROUTINES, factorise, options_of
+from meshgen.ops.lapack import ROUTINES, factorize, options_of
 
 
 def _transposed(x: Array) -> Array:
@@ -74,4 +74,4 @@ def fft(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
 
 def lapack(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
     types = [value.type for value in node.results]
-    return factorise(ROUTINES[node.attrs.routine], args, types, options_of(node.attrs.options))
+    return factorize(ROUTINES[node.attrs.routine], args, types, options_of(node.attrs.options))

@@ -8,9 +8,9 @@ from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.builder import Builder
 from meshgen.ir.graph import Node, TensorType, Value, is_float
 from meshgen.ir.matchers import Producer
-from meshgen.ops.dot_dims import DotDims, product_extents
+from meshgen.ops.dot_dims import DotDims, gemm_extents
 from meshgen.ops.parts.base import Parts, cut, even_counts, total
-from meshgen.ops.precision import sum_type
+from meshgen.ops.precision import accumulator_type
 
 
 def dot_general(node: Node, producer: Producer) -> Parts | None:
@@ -32,7 +32,7 @@ def dot_general(node: Node, producer: Producer) -> Parts | None:
             **node.attrs, "lhs_contract": contract[0], "rhs_contract": contract[1],
             "lhs_batch": (split_dims[0], *batch[0]), "rhs_batch": (split_dims[1], *batch[1]),
         }  # fmt: skip
-        partial_type = TensorType((count, *result.sizes), sum_type(result.dtype))
+        partial_type = TensorType((count, *result.sizes), accumulator_type(result.dtype))
         return [builder.emit("dot_general", operands, partial_type, **attrs)]
 
     def combine(builder: Builder, partials: list[Value]) -> list[Value]:
@@ -48,11 +48,11 @@ def convolution(node: Node, producer: Producer) -> Parts | None:
     """
     attrs, result = node.attrs, node.result.type
     features = node.operands[1].type.sizes[attrs.kernel_input_feature]
-    if product_extents(node)[0] > 1 or not is_float(result.dtype) or not result.size:
+    if gemm_extents(node)[0] > 1 or not is_float(result.dtype) or not result.size:
         return None
 
     def partial(builder: Builder, count: int) -> list[Value]:
-        feature, wide = attrs.output_feature, sum_type(result.dtype)
+        feature, wide = attrs.output_feature, accumulator_type(result.dtype)
         sizes = [count * size if d == feature else size for d, size in enumerate(result.sizes)]
         operands = [node.operands[0], _grouped_kernel(builder, node, count)]
         grouped = {**attrs, "feature_group_count": count}

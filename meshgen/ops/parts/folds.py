@@ -13,7 +13,7 @@ from meshgen.ir.matchers import Producer
 from meshgen.ops.evaluate.common import neutral
 from meshgen.ops.evaluate.window import cumulative_dim, fold_kind
 from meshgen.ops.parts.base import Parts, cut, even_counts
-from meshgen.ops.precision import sum_type
+from meshgen.ops.precision import accumulator_type
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ def _fold_type(kind: str, dtype: str) -> str:
 
     Narrow floats are summed in f32 and rounded once at the end. A maximum or minimum is exact in the type itself.
     """
-    return dtype if kind in ("maximum", "minimum") else sum_type(dtype)
+    return dtype if kind in ("maximum", "minimum") else accumulator_type(dtype)
 
 
 def reduce(node: Node, producer: Producer) -> Parts | None:

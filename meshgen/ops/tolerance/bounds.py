@@ -32,7 +32,7 @@ from meshgen.ops.evaluate.control import case_branch, rows_at
 from meshgen.ops.evaluate.evaluator import Evaluator, last_uses
 from meshgen.ops.op import Trait
 from meshgen.ops.registry import OPS
-from meshgen.ops.tolerance.values import Tracked, absolute, exact, spread_bound, unknown, widest
+from meshgen.ops.tolerance.tracked import Tracked, absolute, default_bound, exact, unknown, widest
 
 # The number of Monte Carlo runs. Chosen: each costs one more execution, and T_QUANTILE accounts for the small number.
 SAMPLES = 8
@@ -88,7 +88,7 @@ class _Tracker:
                         _at_pole(*pair) for pair in zip(bounds, rule(node, near_pole, results, self._tf32), strict=True)
                     ]
             else:
-                bounds = [spread_bound(operands, result) for result in results]
+                bounds = [default_bound(operands, result) for result in results]
             samples = self._samples(node, operands, results, values)
             return [_cleaned(self._perturbed(t, s)) for t, s in zip(bounds, samples, strict=True)]
 

@@ -10,15 +10,15 @@ import numpy as np
 from meshgen.ir.graph import Node, dtype_name, is_complex, is_float, is_inexact
 from meshgen.ops.evaluate.common import Array
 from meshgen.ops.tolerance.functions import logarithm_error, monotone, zeta_error
-from meshgen.ops.tolerance.values import (
+from meshgen.ops.tolerance.tracked import (
     FUNCTION_UNITS,
     UNIT,
     Rule,
     Tracked,
     absolute,
+    default_bound,
     in_f64,
     rounded,
-    spread_bound,
     widest,
 )
 
@@ -52,7 +52,7 @@ def step(error: Callable[[Tracked], Array]) -> Rule:
     return bound
 
 
-def of_order(function: Callable[[Array, Array], Array]) -> Rule:
+def polygamma_or_zeta(function: Callable[[Array, Array], Array]) -> Rule:
     """Return the rule of polygamma and zeta, which are monotone in an argument above 0.
 
     The error is unbounded if the order is uncertain.
@@ -124,7 +124,7 @@ def multiply(node: Node, operands: list[Tracked], results: list[Array], tf32: bo
 def divide(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
     a, b = operands
     if not is_inexact(dtype_name(results[0].dtype)):
-        return [spread_bound(operands, results[0])]
+        return [default_bound(operands, results[0])]
     bottom = absolute(b.value)
     error = (a.error + np.abs(in_f64(a) / in_f64(b)) * b.error) / (bottom - b.error)
     error = np.where(bottom > b.error, error, np.where((a.error == 0) & (b.error == 0), 0.0, np.inf))
@@ -189,7 +189,7 @@ def logical(decides: bool | None) -> Rule:
 
     def bound(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
         if results[0].dtype != np.bool_:
-            return [spread_bound(operands, results[0])]
+            return [default_bound(operands, results[0])]
         a, b = operands
         is_undecided = (a.error > 0) | (b.error > 0)
         for x in operands if decides is not None else ():

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from meshgen.ops.evaluate.common import Array
-from meshgen.ops.tolerance.values import UNIT, Tracked, in_f64
+from meshgen.ops.tolerance.tracked import UNIT, Tracked, in_f64
 
 
 def monotone(function: Callable[[Any], Any]) -> Callable[[Tracked], Array]:

@@ -8,9 +8,9 @@ import numpy as np
 
 from meshgen.ir.graph import Node, dtype_name, is_complex
 from meshgen.ops.evaluate.common import Array
-from meshgen.ops.registry import meaning_of
+from meshgen.ops.registry import numpy_semantics
 from meshgen.ops.tolerance.sums import no_region
-from meshgen.ops.tolerance.values import Rule, Tracked, absolute, exact, in_f64, unknown
+from meshgen.ops.tolerance.tracked import Rule, Tracked, absolute, exact, in_f64, unknown
 
 
 def move(data: int) -> Rule:
@@ -24,8 +24,8 @@ def move(data: int) -> Rule:
         if any(t.is_uncertain for t in indices):
             return [_anything_of(moved, results[0])]
         index_values = [t.value for t in indices]
-        (error,) = meaning_of(node.op)(node, [np.asarray(t.error) for t in moved] + index_values, no_region)
-        (magnitude,) = meaning_of(node.op)(node, [t.magnitude for t in moved] + index_values, no_region)
+        (error,) = numpy_semantics(node.op)(node, [np.asarray(t.error) for t in moved] + index_values, no_region)
+        (magnitude,) = numpy_semantics(node.op)(node, [t.magnitude for t in moved] + index_values, no_region)
         return [Tracked(results[0], error, magnitude)]
 
     return rule
@@ -84,7 +84,7 @@ def in_order(node: Node, operands: list[Tracked], results: list[Array], tf32: bo
     return [sorted_keys, *(_anything_of([t], r) for t, r in zip(operands[1:], results[1:], strict=True))]
 
 
-def on_rank(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
+def rank_dependent_move(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
     """Return the errors of mask_padding, all_slice or to_partial.
 
     Elements that are not copied from the operand are exact, so its greatest error bounds the entire result.

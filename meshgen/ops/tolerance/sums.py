@@ -14,8 +14,8 @@ from meshgen.ops.evaluate.common import Array, RunRegion
 from meshgen.ops.evaluate.window import fold_kind
 from meshgen.ops.lapack import ROUTINES
 from meshgen.ops.precision import TF32, TF32X3, multiplied_as
-from meshgen.ops.registry import meaning_of
-from meshgen.ops.tolerance.values import (
+from meshgen.ops.registry import numpy_semantics
+from meshgen.ops.tolerance.tracked import (
     CUT_BITS,
     LARGEST,
     LEAST,
@@ -26,9 +26,9 @@ from meshgen.ops.tolerance.values import (
     UNIT,
     Tracked,
     absolute,
+    default_bound,
     fits,
     holds_integers,
-    spread_bound,
     unknown,
 )
 
@@ -43,7 +43,7 @@ def shadow(node: Node, args: list[Array], run: RunRegion = no_region) -> Array:
     twin = Node(
         node.op, operands, [Value(TensorType(node.results[0].type.shape, "f64"))], node.attrs, regions=node.regions
     )
-    return meaning_of(node.op)(twin, args, run)[0]
+    return numpy_semantics(node.op)(twin, args, run)[0]
 
 
 def sum_units(dtype: str, additions: float, roundings: float) -> float:
@@ -62,7 +62,7 @@ def reduce(node: Node, operands: list[Tracked], results: list[Array], tf32: bool
         maximum_node = Node("reduce", node.operands, node.results, {**node.attrs, "kind": "maximum"})
         return [Tracked(value, shadow(maximum_node, [np.asarray(x.error), np.asarray(init.error)]), absolute(value))]
     terms = x.value.size // max(value.size, 1) + 1
-    return [_product(node, operands, value, terms) if is_inexact(dtype) else spread_bound(operands, value)]
+    return [_product(node, operands, value, terms) if is_inexact(dtype) else default_bound(operands, value)]
 
 
 def _product(node: Node, factors: list[Tracked], value: Array, terms: int, indices: Sequence[Array] = ()) -> Tracked:
@@ -182,12 +182,12 @@ def _terms(node: Node, a: Array, b: Array) -> int:
 def reduce_window(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
     kind = fold_kind(node.regions[0])
     if kind not in ("add", "maximum", "minimum", "multiply") or len(operands) != 2:
-        return [spread_bound(operands, result) for result in results]
+        return [default_bound(operands, result) for result in results]
     value, (x, init) = results[0], operands
     if kind == "multiply":
         terms = math.prod(node.attrs.window_dimensions) + 1
         is_rounded = is_inexact(dtype_name(value.dtype))
-        return [_product(node, operands, value, terms) if is_rounded else spread_bound(operands, value)]
+        return [_product(node, operands, value, terms) if is_rounded else default_bound(operands, value)]
     if kind == "add":
         parts = (shadow(node, [a, b]) for a, b in zip(addends(x), addends(init), strict=True))
         return [summed(value, *parts, terms=math.prod(node.attrs.window_dimensions) + 1, parents=operands)]
@@ -202,7 +202,7 @@ def scatter(node: Node, operands: list[Tracked], results: list[Array], tf32: boo
     kind, value = fold_kind(node.regions[0]), results[0]
     is_product = kind == "multiply" and is_inexact(dtype_name(value.dtype))
     if len(operands) != 3 or (kind != "add" and not is_product) or operands[1].is_uncertain:
-        return [spread_bound(operands, result) for result in results]
+        return [default_bound(operands, result) for result in results]
     x, indices, updates = operands
     f64 = TensorType((), "f64")
 
@@ -262,7 +262,7 @@ def lapack(node: Node, operands: list[Tracked], results: list[Array], tf32: bool
     Carlo runs estimate the errors.
     """
     if not any(x.is_uncertain for x in operands):
-        return [spread_bound(operands, value) for value in results]
+        return [default_bound(operands, value) for value in results]
     discontinuous_results, tracked_results = ROUTINES[node.attrs.routine].jumps, list[Tracked]()
     for index, value in enumerate(results):
         if index in discontinuous_results or not is_inexact(dtype_name(value.dtype)):

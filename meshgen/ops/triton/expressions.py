@@ -253,7 +253,7 @@ def converted(node: Node, args: Sequence[Code]) -> Made:
 def bitcast(node: Node, args: Sequence[Code]) -> Made:
     """Return an expression that reinterprets an element as a type of the same width.
 
-    `codegen/emit/lookup.py` emits bitcasts that change the width.
+    `codegen/emit/gather_concat.py` emits bitcasts that change the width.
     """
     x, target = args[0], node.result.type.dtype
     stored, helpers = rounded(x.text, x.dtype) if x.dtype in NARROW else (x.text, ())

@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from meshgen.ir.attributes.sharding import axes_of
+from meshgen.ir.flatten_manual import is_open
 from meshgen.ir.graph import Graph, Node, TensorType
-from meshgen.ir.manual import is_open
 from meshgen.ir.regions import all_nodes
 from meshgen.mesh import split_ref
-from meshgen.ops.registry import may_be_in_bodies
+from meshgen.ops.registry import is_allowed_in_manual
 from meshgen.ops.types.site import Site, agree, shapes_agree, types_agree
 from meshgen.ops.types.structure import check_index_dims
 from meshgen.spec import Sharding
@@ -227,7 +227,7 @@ def _check_body(site: Site, body: Graph, axes: Sequence[str], is_local: bool) ->
         if node.op == "manual":
             _check_body(site, node.regions[0], (*axes, *node.attrs.axes), is_local)
             continue
-        if may_be_in_bodies(node.op) or (is_local and node.op in _LOCAL_OPS):
+        if is_allowed_in_manual(node.op) or (is_local and node.op in _LOCAL_OPS):
             other_axes = [axis for axis in used_axes(node) if split_ref(axis)[0] not in axes]
             site.require(
                 not other_axes,

@@ -11,9 +11,9 @@ from meshgen.errors import Diagnostic, Location, ProgramError, ShardingError
 from meshgen.ir.attributes.base import Attributes
 from meshgen.ir.attributes.table import attributes_of
 from meshgen.ir.definitions import definition_faults
-from meshgen.ir.forms import Form, form_of
 from meshgen.ir.graph import DTYPES, Graph, Node, TensorType
 from meshgen.ir.limits import MAX_LOCAL_RANK, size_fault
+from meshgen.ir.node_keys import Form, form_of
 from meshgen.mesh import Mesh
 from meshgen.ops.op import AtLeast
 from meshgen.ops.registry import OPS

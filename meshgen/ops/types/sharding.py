@@ -11,19 +11,19 @@ from dataclasses import replace
 import numpy as np
 
 from meshgen.errors import Diagnostic
-from meshgen.ir.attributes.sharding import places_of, reduction_of
+from meshgen.ir.attributes.sharding import devices_by_role, reduction_of
 from meshgen.ir.graph import FETCH_NUMBERS, TensorType, is_complex
 from meshgen.ir.group_calls import VARIADIC
-from meshgen.ir.partial_kinds import combines
+from meshgen.ir.reduction_kinds import combines
 from meshgen.ir.replica_groups import pair_faults
 from meshgen.mesh import Mesh
-from meshgen.ops.collective_checks import axis_faults, fetch_faults, place_faults
+from meshgen.ops.collective_checks import axis_faults, coordinate_faults, fetch_faults
 from meshgen.ops.registry import OPS
 from meshgen.ops.types.site import Site, shapes_agree
 from meshgen.spec import PARTIAL_KINDS, Sharding
 
 # The type of a token that orders the transfers between two meshes. Each transfer takes the token of the previous one.
-TURN = TensorType((), "i1")
+TRANSFER_TOKEN = TensorType((), "i1")
 REDUCING = ("all_reduce", "reduce_scatter", "to_partial", "reduce_to")
 
 
@@ -166,8 +166,8 @@ def between(site: Site) -> list[TensorType] | None:
     tokens = site.operands[1:] if site.op == "transfer_send" else site.operands
     site.require(site.attrs.channel >= 0, f"channel {site.attrs.channel} is not the number of a transfer")
     site.require(
-        list(tokens) in ([], [TURN]),
-        f"has further operands {[str(t) for t in tokens]}; it takes at most one, of type {TURN}",
+        list(tokens) in ([], [TRANSFER_TOKEN]),
+        f"has further operands {[str(t) for t in tokens]}; it takes at most one, of type {TRANSFER_TOKEN}",
     )
     for name in ("source", "target"):
         sharding = site.attrs.get(name)
@@ -177,8 +177,8 @@ def between(site: Site) -> list[TensorType] | None:
             rank = len(site.attrs.shape)
             site.require(sharding.rank == rank, f"{name} has {sharding.rank} dims, but the tensor has rank {rank}")
     if site.op == "transfer_send":
-        return [TURN]
-    return None if site.results is None else [*site.results[:1], TURN]
+        return [TRANSFER_TOKEN]
+    return None if site.results is None else [*site.results[:1], TRANSFER_TOKEN]
 
 
 def kernel(site: Site) -> list[TensorType] | None:
@@ -199,9 +199,9 @@ def tile_faults(site: Site, mesh: Mesh) -> None:
     if not site.operands or site.op == "manual":
         return
     count = mesh.group_size(site.attrs.axes)
-    for name, device in places_of(site.attrs).items():
+    for name, device in devices_by_role(site.attrs).items():
         if isinstance(device, tuple):
-            for _, message in place_faults(name, device, site.attrs.axes, mesh):
+            for _, message in coordinate_faults(name, device, site.attrs.axes, mesh):
                 site.fault(message)
         else:
             site.require(0 <= device < count, f"{name} {device} is outside a group of {count} devices")

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from importlib import import_module
 from typing import Any
 
-from meshgen.errors import place_text
+from meshgen.errors import location_text
 from meshgen.frontend.tracer import spec
 from meshgen.ir.graph import Graph
 from meshgen.ir.regions import all_nodes
@@ -48,7 +48,7 @@ def content(executable: Compiled, command: str, loaded: LoadedModule | None = No
     """
     groups = groups_of(executable)
     return {
-        "sizes": sizes_text(executable.specialised) if executable.specialised else "",
+        "sizes": sizes_text(executable.specialized) if executable.specialized else "",
         "place": f"{executable.place} on {machine_names(executable)}",
         "target": executable.target,
         "verdict": verdict_of(executable, groups).record(),
@@ -114,7 +114,9 @@ def table_record(table: Table) -> dict[str, Any]:
 
 
 def _warnings(executable: Compiled) -> list[Table]:
-    rows = [(warning.code, place_text(warning.loc), warning.message, warning.hint) for warning in executable.warnings]
+    rows = [
+        (warning.code, location_text(warning.loc), warning.message, warning.hint) for warning in executable.warnings
+    ]
     columns = ("number", "at", "what", "way out")
     return [Table("Warnings", columns, rows, columns)] if rows else []
 

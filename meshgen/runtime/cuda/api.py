@@ -23,8 +23,8 @@ from meshgen.emulator.cuda.nccl import EmulatedNccl
 from meshgen.emulator.global_memory import Range
 from meshgen.errors import Diagnostic, MissingError, RuntimeFailure, UsageError
 from meshgen.packages import install
+from meshgen.runtime.cuda.deferred_free import begin_call, end_call
 from meshgen.runtime.cuda.nccl import load_nccl
-from meshgen.runtime.cuda.retired import begin_call, end_call
 from meshgen.runtime.emulate import KernelSource
 
 # environment variable of NCCL 2.26 and later; from CUDA 12.3 on, ordered collectives may still overlap
@@ -91,12 +91,12 @@ class Api:
         return not result
 
     @contextmanager
-    def kept_context(self) -> Generator[None]:
+    def preserved_context(self) -> Generator[None]:
         """Return a context manager that restores this thread's current CUDA context when it exits.
 
         Other users of CUDA in the thread, such as PyTorch, rely on it.
 
-        Until it exits, no unused executor or session is freed (`retired.py`).
+        Until it exits, no unused executor or session is freed (`deferred_free.py`).
         """
         begin_call()
         try:
@@ -160,14 +160,14 @@ Params = ParamSpec("Params")
 Result = TypeVar("Result")
 
 
-def keeps_context(
+def preserves_context(
     method: Callable[Concatenate[Self, Params], Result],
 ) -> Callable[Concatenate[Self, Params], Result]:
-    """Wrap a method so that it restores this thread's current CUDA context when it returns (see `Api.kept_context`)."""
+    """Wrap a method so that it restores this thread's current CUDA context when it returns (see `Api.preserved_context`)."""
 
     @wraps(method)
     def wrapper(self: Self, *args: Params.args, **kwargs: Params.kwargs) -> Result:
-        with self.api.kept_context():
+        with self.api.preserved_context():
             return method(self, *args, **kwargs)
 
     return wrapper

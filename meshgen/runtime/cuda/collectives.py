@@ -12,12 +12,12 @@ from meshgen.ccl.nccl_types import DATA_TYPES, REDUCTIONS
 from meshgen.ccl.steps import Box, BufferRef, Copy, Fill, Group, Lowered, Messages, Reduce, read_and_written
 from meshgen.ccl.transport import launches
 from meshgen.ir.graph import DTYPES
-from meshgen.kernels.ptx import THREADS, PtxKernel, copy_kernel
+from meshgen.kernels.copy_ptx import THREADS, PtxKernel, copy_kernel
 from meshgen.kernels.reduce_ptx import reduce_kernel
 from meshgen.runtime.cuda.api import Api
-from meshgen.runtime.cuda.boxes import Run, copies
 from meshgen.runtime.cuda.communicators import Communicators
 from meshgen.runtime.cuda.device import Device, Launch, ParameterBlock
+from meshgen.runtime.cuda.strided_copies import Run, copies
 
 
 class RankWork:

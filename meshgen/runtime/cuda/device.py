@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from meshgen.errors import Diagnostic, MissingError, RuntimeFailure
-from meshgen.printable import bytes_apart, bytes_text
+from meshgen.printable import bytes_text, distinguishable_sizes
 from meshgen.runtime.cuda.api import NOT_READY, Api
 from meshgen.runtime.plan import STREAMS
 
@@ -133,7 +133,7 @@ class Device:
         attribute = self.api.driver.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN
         available_bytes = int(self.api.cuda("cuDeviceGetAttribute", attribute, self._device))
         if nbytes > available_bytes:
-            needed_text, available = bytes_apart(nbytes, available_bytes)
+            needed_text, available = distinguishable_sizes(nbytes, available_bytes)
             text = f"kernel '{entry}' takes {needed_text} of shared memory per block, but GPU {self.ordinal} has {available}"
             hint = "compile again with --target cuda:sm_{}{}".format(*self.capability)
             raise MissingError(Diagnostic("MG0602", text, hint=hint))

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 from meshgen.ir.graph import TensorType
-from meshgen.runtime.cuda.api import Api, keeps_context
+from meshgen.runtime.cuda.api import Api, preserves_context
 from meshgen.runtime.cuda.code import code_of
+from meshgen.runtime.cuda.deferred_free import retire
 from meshgen.runtime.cuda.device import Device
 from meshgen.runtime.cuda.execute import Executor, Program
-from meshgen.runtime.cuda.retired import retire
 from meshgen.runtime.dlpack import CUDA, Memory, memory_of
-from meshgen.runtime.loaded import Loaded
+from meshgen.runtime.engine_interfaces import Loaded
 from meshgen.runtime.plan import ALIGNMENT
 from meshgen.runtime.processes.bootstrap import time_out_of
 
@@ -43,14 +43,14 @@ class _Resources:
     def __init__(self, api: Api, ranks: int) -> None:
         self.api = api
         self.steps: list[GpuSteps] = []
-        with api.kept_context():
+        with api.preserved_context():
             self.devices = [Device(api, rank) for rank in range(ranks)]
 
     def wait(self) -> None:
         for steps in self.steps:
             steps.wait()
 
-    @keeps_context
+    @preserves_context
     def close(self) -> None:
         """Wait for pending work and free everything, even if that work fails.
 
@@ -66,7 +66,7 @@ class _Resources:
         for device in self.devices:
             device.close()
 
-    @keeps_context
+    @preserves_context
     def abort(self) -> None:
         for steps in self.steps:
             steps.executor.abort()
@@ -87,22 +87,22 @@ class GpuDevices:
         self._release = weakref.finalize(self, retire, self._resources)
         self._release.atexit = False  # At process exit, the driver frees everything.
 
-    @keeps_context
+    @preserves_context
     def allocate(self, tensor_type: TensorType, ranks: Sequence[int], name: str) -> list[GpuShard]:
         return [GpuShard(rank, tensor_type, self.devices[rank].allocate(tensor_type.nbytes, name)) for rank in ranks]
 
-    @keeps_context
+    @preserves_context
     def write(self, shards: Sequence[GpuShard], value_of: Callable[[int], Array]) -> None:
         self.wait()
         for shard in shards:
             self.devices[shard.rank].upload(shard.address, value_of(shard.rank))
 
-    @keeps_context
+    @preserves_context
     def read(self, shard: GpuShard) -> Array:
         self.wait()
         return self.devices[shard.rank].download(shard.address, np.empty(shard.type.sizes, shard.type.numpy_dtype))
 
-    @keeps_context
+    @preserves_context
     def copy(self, target: GpuShard, source: GpuShard) -> None:
         self.wait()
         device = self.devices[target.rank]
@@ -124,7 +124,7 @@ class GpuDevices:
         is_same = (memory.shape, memory.dtype) == (tensor_type.sizes, tensor_type.numpy_dtype) and memory.is_contiguous
         return is_same and memory.device == (CUDA, rank) and memory.address % ALIGNMENT == 0 and not memory.is_read_only
 
-    @keeps_context
+    @preserves_context
     def steps(self, parts: Sequence[Loaded], inputs: Sequence[Mapping[int, Sequence[GpuShard]]]) -> GpuSteps:
         self._resources.steps.append(new_steps := GpuSteps(parts, inputs, self.api))
         return new_steps
@@ -178,7 +178,7 @@ class GpuSteps:
             self._is_under_way = True
             return
         self.executor.step()
-        self._issue = self.executor.issue_of_step()
+        self._issue = self.executor.step_launcher()
 
     def wait(self) -> None:
         if self._is_under_way:

@@ -8,10 +8,10 @@ import weakref
 
 from meshgen.runtime.cuda import api
 from meshgen.runtime.cuda.code import code_of
+from meshgen.runtime.cuda.deferred_free import retire
 from meshgen.runtime.cuda.execute import Executor, Program
-from meshgen.runtime.cuda.retired import retire
-from meshgen.runtime.emulation import DEFAULT_ARCH, first_arch
-from meshgen.runtime.loaded import Results, Run
+from meshgen.runtime.emulation_options import DEFAULT_ARCH, first_arch
+from meshgen.runtime.engine_interfaces import Results, Run
 from meshgen.runtime.processes.bootstrap import time_out_of
 
 

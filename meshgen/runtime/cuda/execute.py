@@ -14,15 +14,15 @@ import numpy as np
 from meshgen.ccl.world import TIME_OUT_SECONDS, World
 from meshgen.errors import Diagnostic, RuntimeFailure
 from meshgen.mesh import Mesh
-from meshgen.runtime.cuda.api import Api, keeps_context
+from meshgen.runtime.cuda.api import Api, preserves_context
 from meshgen.runtime.cuda.code import CodeOf, Launcher
 from meshgen.runtime.cuda.communicators import Communicators
 from meshgen.runtime.cuda.device import Device
 from meshgen.runtime.cuda.frames import Addresses, Frame, FrameMaker, arena_begin, axes_of
-from meshgen.runtime.cuda.guard import Guard
-from meshgen.runtime.cuda.others import RemoteRanks
-from meshgen.runtime.cuda.part import Part, Waits
+from meshgen.runtime.cuda.mesh_steps import Part, Waits
+from meshgen.runtime.cuda.nccl_watchdog import Guard
 from meshgen.runtime.cuda.regions import streams_of
+from meshgen.runtime.cuda.remote_ranks import RemoteRanks
 from meshgen.runtime.module_file.manifest import Binding, Manifest
 from meshgen.runtime.plan import NETWORK
 from meshgen.runtime.processes.bootstrap import TIME_OUT
@@ -81,7 +81,7 @@ class Executor:
         ordinals = {world.rank: ordinal} if world else {rank: rank for rank in range(sum(sizes))}
         self._by_rank: dict[int, Device] = {}
         self._weights: dict[tuple[Part, int], Array] = {}  # uploaded arguments that the module stores
-        with api.kept_context(), ExitStack() as cleanup:
+        with api.preserved_context(), ExitStack() as cleanup:
             self._prepare(ordinals, cleanup, use_graphs=use_graphs, warm_up=warm_up)
             cleanup.pop_all()
 
@@ -119,7 +119,7 @@ class Executor:
             for buffer, value in program.constants.items():
                 self._upload(part.frame, buffer, dict.fromkeys(part.frame.ranks, value))
 
-    @keeps_context
+    @preserves_context
     def run(self, args: Sequence[Sequence[Array]]) -> list[list[Array]]:
         """Run a step with the global arguments of each mesh and return the global results of each mesh.
 
@@ -127,7 +127,7 @@ class Executor:
         """
         for program, part, arrays in zip(self._programs, self.parts, args, strict=True):
             for binding, value in zip(program.manifest.inputs, arrays, strict=True):
-                is_constant = binding.stored and binding.buffer not in part.frame.plan.given_up
+                is_constant = binding.stored and binding.buffer not in part.frame.plan.overwritten_inputs
                 if not (is_constant and self._weights.get((part, binding.buffer)) is value):
                     self._upload(part.frame, binding.buffer, self._shards(program.manifest, part.frame, binding, value))
                 if is_constant:
@@ -165,7 +165,7 @@ class Executor:
                 Diagnostic("MG0609", text, hint=f"set {TIME_OUT} to more seconds if steps are that long")
             )
 
-    @keeps_context
+    @preserves_context
     def step(self) -> None:
         """Run a step on the input buffers, synchronously. Raises RuntimeFailure MG0604 or MG0609."""
         steps = [part.step() for part in self.parts if part.frame.ranks]
@@ -184,7 +184,7 @@ class Executor:
         """Return a watchdog context for NCCL calls that may wait for other processes, else a context without effect."""
         return Guard(self._world, doing) if self._world and self.api.machine is None else nullcontext()
 
-    def issue_of_step(self) -> Callable[[], None] | None:
+    def step_launcher(self) -> Callable[[], None] | None:
         """Return a function that launches a step asynchronously (see `wait`), or None if that takes several driver calls."""
         graph = self.parts[0].only_graph if len(self.parts) == 1 and not self._world else None
         if graph is None:
@@ -205,14 +205,14 @@ class Executor:
 
         return issue
 
-    @keeps_context
+    @preserves_context
     def wait(self) -> None:
         """Wait until the issued work has finished. Raises the same errors as `step`."""
         streams = [iter([part.origin]) for part in self.parts if part.frame.ranks]
         # Any number of steps may be pending, so no time-out applies.
         together(self.api, streams, lambda _: self._look(0.0))
 
-    @keeps_context
+    @preserves_context
     def rebind(self, part_index: int, inputs_at: Mapping[int, Addresses]) -> None:
         """Change the addresses of the inputs of one mesh, from the next step on. No work may be pending."""
         program, part = self._programs[part_index], self.parts[part_index]
@@ -223,7 +223,7 @@ class Executor:
         """Return the number of nodes in all captured graphs."""
         return sum(graph.nodes for part in self.parts for graph in part.graphs.values())
 
-    @keeps_context
+    @preserves_context
     def close(self) -> None:
         """Free graphs, communicators, memory and streams."""
         for part in self.parts:
@@ -234,7 +234,7 @@ class Executor:
         for device in self.devices:
             device.close()
 
-    @keeps_context
+    @preserves_context
     def abort(self) -> None:
         """Abort pending work after a failure and free the devices. The executor is unusable afterwards.
 

@@ -167,7 +167,9 @@ def external_storages(plan: Schedule, inputs_at: Mapping[int, Addresses]) -> dic
     These are the storages of the inputs in `inputs_at`, and of the outputs that alias these inputs.
     """
     external = {plan.buffers[buffer].storage: addresses for buffer, addresses in inputs_at.items()}
-    return external | {result: external[argument] for argument, result in plan.given_up.items() if argument in external}
+    return external | {
+        result: external[argument] for argument, result in plan.overwritten_inputs.items() if argument in external
+    }
 
 
 def arena_begin(plan: Schedule, inputs_at: Mapping[int, Addresses]) -> int:

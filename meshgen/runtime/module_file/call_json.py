@@ -13,19 +13,19 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from meshgen.calls.classes import KINDS, Form, constant_of
-from meshgen.calls.nodes import Branch, Node, Slot, slots_of
+from meshgen.calls.argument_tree import Branch, Node, Slot, slots_of
 from meshgen.calls.signature import Signature
 from meshgen.calls.state import State
+from meshgen.calls.structure_forms import KINDS, Form, constant_of
 from meshgen.ir.graph import TensorType
 from meshgen.ir.limits import MAX_NESTING
 from meshgen.runtime.module_file.json_values import (
-    each_of,
     get,
     one_of,
     optional,
     read_count,
     read_flag,
+    read_list,
     read_name,
     read_table,
     read_text,
@@ -152,12 +152,12 @@ def require_fit(signature: Signature, inputs: Sequence[str], outputs: int) -> No
 
 def _signature(value: Any) -> Signature:
     nodes = get(value, "parameters", _children)
-    positional = get(value, "positional", lambda names: each_of(names, read_name))
+    positional = get(value, "positional", lambda names: read_list(names, read_name))
     rest, extra = (get(value, name, read_name) for name in ("rest", "extra"))
     if not {*positional} <= {*nodes} or len({*positional}) != len(positional) or not {rest, extra} <= {"", *nodes}:
         raise ValueError("positional, rest and extra must be parameters, each once")
     result = get(value, "result", _node) if "result" in value else None
-    weight_names = tuple(each_of(value.get("weights", []), read_name))
+    weight_names = tuple(read_list(value.get("weights", []), read_name))
     aliases = _pairs_of_names(value.get("aliases", []))
     if not {*aliases.values()} <= {slot.name for slot in slots_of(nodes) if slot.number is not None}:
         raise ValueError("aliases must be of inputs")
@@ -169,7 +169,7 @@ def _signature(value: Any) -> Signature:
 
 def _pairs_of_names(value: Any) -> dict[str, str]:
     names: dict[str, str] = {}
-    for pair in each_of(value, lambda pair_value: each_of(pair_value, read_name)):
+    for pair in read_list(value, lambda pair_value: read_list(pair_value, read_name)):
         if len(pair) != 2:
             raise ValueError(f"expected two names, got {shown(list(pair))}")
         names[pair[0]] = pair[1]
@@ -177,7 +177,7 @@ def _pairs_of_names(value: Any) -> dict[str, str]:
 
 
 def _children(value: Any, depth: int = 0) -> dict[str, Node]:
-    pairs = each_of(value, lambda pair: _child(pair, depth))
+    pairs = read_list(value, lambda pair: _child(pair, depth))
     children = dict(pairs)
     if len(children) != len(pairs):
         raise ValueError("its keys must be distinct")
@@ -185,7 +185,7 @@ def _children(value: Any, depth: int = 0) -> dict[str, Node]:
 
 
 def _child(value: Any, depth: int) -> tuple[str, Node]:
-    pair = each_of(value, lambda item: item)
+    pair = read_list(value, lambda item: item)
     if len(pair) != 2:
         raise ValueError(f"expected a key and what it has, got {shown(value)}")
     return read_name(pair[0]), _node(pair[1], depth)
@@ -203,7 +203,7 @@ def _node(value: Any, depth: int = 0) -> Node:
         )
     children = get(table, "children", lambda rows: _children(rows, depth + 1))
     kind = get(table, "kind", lambda word: one_of(word, KINDS))
-    keys = each_of(table.get("keys", []), _read_dict_key)
+    keys = read_list(table.get("keys", []), _read_dict_key)
     if keys and (kind != "dict" or len({*keys}) != len(children) or [*map(str, keys)] != [*children]):
         raise ValueError("its keys do not match its children")
     if kind == "none" and children:

@@ -138,7 +138,7 @@ def path_of(argument: Any) -> Path:
     raise UsageError(Diagnostic("MG0001", f"expected a path, got {argument!r}"))
 
 
-def refuse_place(path: Path) -> None:
+def require_writable(path: Path) -> None:
     """Raise UsageError MG0003 if no file can be written at `path`.
 
     Callers check this before a long build, so that its result is not lost.
@@ -156,7 +156,7 @@ def write(path: Path, members: Mapping[str, bytes]) -> None:
 
     Raises UsageError MG0003 if the file cannot be written.
     """
-    refuse_place(path)
+    require_writable(path)
     entries = [Entry(name, len(members[name]), zlib.crc32(members[name])) for name in sorted(members)]
     assert all(_NAME.fullmatch(entry.name) for entry in entries)
     plan = layout(entries)

@@ -136,13 +136,13 @@ def read_count(value: Any) -> int:
 
 def read_counts(values: Any) -> tuple[int, ...]:
     """Return a list of counts whose product is below 2^58, so that sizes in bytes cannot overflow."""
-    counts = each_of(values, read_count)
+    counts = read_list(values, read_count)
     if math.prod(count for count in counts if count) >= 1 << 58:
         raise ValueError(f"{shown(list(counts))} is too large")
     return counts
 
 
-def each_of(values: Any, read: Callable[[Any], T]) -> tuple[T, ...]:
+def read_list(values: Any, read: Callable[[Any], T]) -> tuple[T, ...]:
     """Return the entries of a JSON list, each converted by `read`."""
     if not isinstance(values, list):
         raise ValueError(f"expected a list, got {shown(values)}")

@@ -75,7 +75,7 @@ def open_faults(program: OpenProgram) -> Iterator[str]:
     yield from over("outputs", len(program.outputs))
 
 
-def refuse_unreadable(name: str, document: bytes, read: Callable[[Any], object]) -> None:
+def require_readable(name: str, document: bytes, read: Callable[[Any], object]) -> None:
     """Raise ModuleError MG0504 if `read` rejects `document`, the manifest of a module that is about to be written."""
     try:
         read(read_json(document))

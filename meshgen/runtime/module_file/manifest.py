@@ -49,8 +49,7 @@ class Binary:
     """A compiled kernel (cubin): its member name, and the resources that a launch needs.
 
     `shared` is in bytes per block, `spill_bytes` and `stack_bytes` per thread, and `regs` in registers per thread.
-    `ptx` is
-    the member with the PTX from which the cubin was assembled, or empty if the module has no PTX.
+    `ptx` is the member with the PTX from which the cubin was assembled, or empty if the module has no PTX.
     """
 
     file: str

@@ -18,7 +18,6 @@ from meshgen.mesh import Mesh
 from meshgen.ops.types.attributes import type_faults
 from meshgen.runtime.module_file.call_json import call_from_json, require_state, state_from_json
 from meshgen.runtime.module_file.json_values import (
-    each_of,
     get,
     one_of,
     optional,
@@ -26,6 +25,7 @@ from meshgen.runtime.module_file.json_values import (
     read_count,
     read_counts,
     read_flag,
+    read_list,
     read_name,
     read_plain,
     read_table,
@@ -41,7 +41,7 @@ _ARCH = re.compile(r"sm_[1-9][0-9]{1,2}[af]?")
 
 def parts_from_json(value: Json) -> Parts:
     """Return the manifest of a program on several meshes. The inverse of `parts_to_json`."""
-    part_rows = get(value, "parts", lambda value_list: each_of(value_list, _read_part_row))
+    part_rows = get(value, "parts", lambda value_list: read_list(value_list, _read_part_row))
     call = call_from_json(value, None, None)
     state = state_from_json(value)
     parts = Parts(get(value, "name", read_name), part_rows, get(value, "report", report_from_json), call, state)
@@ -55,7 +55,7 @@ def parts_from_json(value: Json) -> Parts:
 
 
 def _read_part_row(value: Any) -> tuple[str, tuple[int, ...], tuple[int, ...]]:
-    inputs, outputs = (get(value, side, lambda v: each_of(v, read_count)) for side in ("inputs", "outputs"))
+    inputs, outputs = (get(value, side, lambda v: read_list(v, read_count)) for side in ("inputs", "outputs"))
     return get(value, "mesh", read_name), inputs, outputs
 
 
@@ -65,7 +65,7 @@ def manifest_from_json(value: Json) -> Manifest:
     bodies = {name: graph_from_json(value["kernels"][name].get("body"), f"kernels.{name}.body") for name in kernels}
     for name, body in bodies.items():
         body.template = kernels[name].template
-    inputs, outputs = (get(value, side, lambda v: each_of(v, _binding)) for side in ("inputs", "outputs"))
+    inputs, outputs = (get(value, side, lambda v: read_list(v, _binding)) for side in ("inputs", "outputs"))
     plan = _steps(value, bodies, tuple(b.buffer for b in inputs), tuple(b.buffer for b in outputs))
     plan = replace(plan, donated=_donated(inputs, outputs))
     manifest = Manifest(
@@ -168,27 +168,27 @@ def _type(v: Any) -> TensorType:
 
 
 def _read_any_list(value: Any) -> list[Any]:
-    return list(each_of(value, lambda item: item))
+    return list(read_list(value, lambda item: item))
 
 
 def _steps(v: Any, kernels: Mapping[str, Graph], inputs: tuple[int, ...], outputs: tuple[int, ...], depth: int = 0) -> Schedule:  # fmt: skip
-    items = get(v, "schedule", lambda rows: each_of(rows, lambda row: _item(row, kernels, depth)))
+    items = get(v, "schedule", lambda rows: read_list(rows, lambda row: _item(row, kernels, depth)))
     return Schedule(
         items=items,
-        buffers=get(v, "buffers", lambda rows: each_of(rows, _buffer)),
+        buffers=get(v, "buffers", lambda rows: read_list(rows, _buffer)),
         arena_bytes=get(v, "arena_bytes", read_count),
         inputs=inputs,
         outputs=outputs,
         kernels=kernels,
         step_seconds=get(v, "step_seconds", read_amount),
-        exposures=get(v, "exposures", lambda rows: each_of(rows, lambda row: _exposure(row, len(items)))),
+        exposures=get(v, "exposures", lambda rows: read_list(rows, lambda row: _exposure(row, len(items)))),
     )
 
 
 def _region(v: Any, kernels: Mapping[str, Graph], depth: int) -> Schedule:
     if depth > MAX_NESTING:
         raise ValueError(f"regions are nested more than {MAX_NESTING} deep")
-    inputs, outputs = (get(v, side, lambda row: each_of(row, read_count)) for side in ("inputs", "outputs"))
+    inputs, outputs = (get(v, side, lambda row: read_list(row, read_count)) for side in ("inputs", "outputs"))
     return _steps(v, kernels, inputs, outputs, depth)
 
 
@@ -214,7 +214,7 @@ def _exposure(v: Any, items: int) -> Exposure:
 
 def _item(v: Any, kernels: Mapping[str, Graph], depth: int) -> Item:
     def read_indices(name: str) -> tuple[int, ...]:
-        return get(v, name, lambda row: each_of(row, read_count))
+        return get(v, name, lambda row: read_list(row, read_count))
 
     attrs = get(v, "attrs", attrs_from_json)
     for fault in type_faults(
@@ -230,7 +230,7 @@ def _item(v: Any, kernels: Mapping[str, Graph], depth: int) -> Item:
         },
     ):
         raise ValueError(fault)
-    regions = each_of(read_table(v).get("regions", []), lambda row: _region(row, kernels, depth + 1))
+    regions = read_list(read_table(v).get("regions", []), lambda row: _region(row, kernels, depth + 1))
     return Item(
         op=get(v, "op", read_name),
         kernel=get(v, "kernel", read_name),
@@ -258,7 +258,7 @@ def _kernel(v: Any) -> Kernel:
     return Kernel(
         source=form.source,
         entry=get(v, "entry", read_name),
-        params=get(v, "params", lambda rows: each_of(rows, _param)),
+        params=get(v, "params", lambda rows: read_list(rows, _param)),
         grid=form.grid,
         constants=form.constants,
         num_warps=form.num_warps,
@@ -294,7 +294,7 @@ def _binaries(v: Any) -> dict[str, Binary]:
 def _param(v: Any) -> Param:
     kind = get(v, "kind", lambda word: one_of(word, ("operand", "result", "coordinate")))
     index = -1 if kind == "coordinate" else get(v, "index", read_count)
-    return Param(kind, index, get(v, "axes", lambda rows: each_of(rows, read_text)))
+    return Param(kind, index, get(v, "axes", lambda rows: read_list(rows, read_text)))
 
 
 def _binary(v: Any) -> Binary:

@@ -14,13 +14,13 @@ from meshgen.ir.encode import mesh_to_json, type_from_json
 from meshgen.ir.graph import STAGES
 from meshgen.runtime.module_file.call_json import call_from_json, call_to_json
 from meshgen.runtime.module_file.json_values import (
-    each_of,
     get,
     one_of,
     optional,
     read_count,
     read_counts,
     read_flag,
+    read_list,
     read_name,
     read_text,
     shown,
@@ -65,14 +65,14 @@ def decode_open(value: Json) -> OpenProgram:
 
     Raises ValueError or ModuleError for malformed documents.
     """
-    specializations = get(value, "specialisations", lambda rows: each_of(rows, _specialization_from_json))
+    specializations = get(value, "specialisations", lambda rows: read_list(rows, _specialization_from_json))
     program = OpenProgram(
         name=get(value, "name", read_name),
-        meshes=get(value, "meshes", lambda rows: each_of(rows, read_mesh)),
-        axes=get(value, "axes", lambda rows: each_of(rows, read_name)),
-        shapes=get(value, "shapes", lambda rows: each_of(rows, read_name)),
-        inputs=get(value, "inputs", lambda rows: each_of(rows, _argument_from_json)),
-        outputs=get(value, "outputs", lambda rows: each_of(rows, _argument_from_json)),
+        meshes=get(value, "meshes", lambda rows: read_list(rows, read_mesh)),
+        axes=get(value, "axes", lambda rows: read_list(rows, read_name)),
+        shapes=get(value, "shapes", lambda rows: read_list(rows, read_name)),
+        inputs=get(value, "inputs", lambda rows: read_list(rows, _argument_from_json)),
+        outputs=get(value, "outputs", lambda rows: read_list(rows, _argument_from_json)),
         stage=get(value, "stage", lambda word: one_of(word, STAGES)),
         arguments=get(value, "arguments", lambda word: one_of(word, ("local", "global"))),
         target=get(value, "target", read_name),
@@ -102,19 +102,19 @@ def _check(program: OpenProgram, files: Digests, count: int) -> None:
     if not program.axes and not program.shapes:
         raise ValueError("at least one size must be open")
     if len(program.held) != count:
-        raise ValueError("two specialisations have the same sizes")
+        raise ValueError("two specializations have the same sizes")
     digests = {*files.values()}
     for specialized_sizes, members in program.held.items():
         if program.sizes_of(specialized_sizes) != specialized_sizes:
-            raise ValueError(f"the specialisation for {specialized_sizes} has other sizes than the program")
+            raise ValueError(f"the specialization for {specialized_sizes} has other sizes than the program")
         if not {*members.values()} <= digests:
-            raise ValueError(f"a member of the specialisation for {specialized_sizes} is not in the file")
+            raise ValueError(f"a member of the specialization for {specialized_sizes} is not in the file")
     used = {digest for members in program.held.values() for digest in members.values()}
     shared_members = {program.text_member, "weights.safetensors"}
     if program.text_member not in files or any(
         name not in shared_members and files[name] not in used for name in files
     ):
-        raise ValueError("its members do not match its specialisations")
+        raise ValueError("its members do not match its specializations")
 
 
 def _argument_to_json(argument: Argument) -> Json:
@@ -127,14 +127,16 @@ def _argument_to_json(argument: Argument) -> Json:
 
 
 def _argument_from_json(value: Json) -> Argument:
-    read_counts([size for size in get(value, "shape", lambda v: each_of(v, optional(read_count))) if size is not None])
+    read_counts(
+        [size for size in get(value, "shape", lambda v: read_list(v, optional(read_count))) if size is not None]
+    )
     tensor_type = type_from_json([get(value, "dtype", read_text), value["shape"]])
     return Argument(get(value, "name", read_name), tensor_type, get(value, "stored", read_flag))
 
 
 def _specialization_from_json(value: Json) -> tuple[Sizes, Digests]:
-    axes = get(value, "axes", lambda rows: each_of(rows, lambda pair: _pair(pair, read_count)))
-    shapes = get(value, "shapes", lambda rows: each_of(rows, lambda pair: _pair(pair, read_counts)))
+    axes = get(value, "axes", lambda rows: read_list(rows, lambda pair: _pair(pair, read_count)))
+    shapes = get(value, "shapes", lambda rows: read_list(rows, lambda pair: _pair(pair, read_counts)))
     return Sizes(axes, shapes), get(value, "members", lambda table: table_of(table, read_text))
 
 

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from meshgen.runtime.module_file.json_values import each_of, get, read_name, read_table
+from meshgen.runtime.module_file.json_values import get, read_list, read_name, read_table
 from meshgen.runtime.module_file.manifest import ENTRIES_FORMAT, FORMAT, OPEN_FORMAT, PARTS_FORMAT, Json
 
 _HINT = "compile the program again, or call the module as a function"
@@ -44,7 +44,9 @@ def _with_state_of_mesh(manifest: Json) -> Json:
     That result is the argument's next value if its type is unique among the results and among the donated arguments.
     Other pairs are recorded as undecided.
     """
-    inputs, outputs = (get(manifest, side, lambda rows: each_of(rows, _read_binding)) for side in ("inputs", "outputs"))
+    inputs, outputs = (
+        get(manifest, side, lambda rows: read_list(rows, _read_binding)) for side in ("inputs", "outputs")
+    )
     donated = [binding for binding in inputs if binding.get("donated_to") is not None]
     if "state" in manifest or not donated:
         return manifest

@@ -14,7 +14,7 @@ from meshgen.runtime.module_file.manifest import Binding
 from meshgen.runtime.module_file.tensors import places
 from meshgen.runtime.native.recording import BASE
 from meshgen.runtime.native.shards import argument_shards, result_shards
-from meshgen.runtime.native.words import Pool, Record, Words
+from meshgen.runtime.native.table_format import Pool, Record, Words
 from meshgen.runtime.program import LoadedProgram
 
 _CONSTANTS = "constants.safetensors"

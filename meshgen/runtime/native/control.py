@@ -9,10 +9,10 @@ from meshgen.runtime.control_flow import Choose, Instruction, Issue, Jump, Move,
 from meshgen.runtime.cuda.communicators import Communicators
 from meshgen.runtime.cuda.device import Device
 from meshgen.runtime.cuda.frames import Frame
-from meshgen.runtime.cuda.part import Part
+from meshgen.runtime.cuda.mesh_steps import Part
 from meshgen.runtime.cuda.regions import overwritten_results
 from meshgen.runtime.native.recording import BASE, RecordingApi
-from meshgen.runtime.native.words import Control, Record
+from meshgen.runtime.native.table_format import Control, Record
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,9 @@ def write_native(source: str | Path, target: str | Path) -> dict[str, bytes]:
     module = load(source, runs=False)
     if isinstance(module, OpenModule):
         hint = "the C loader needs static sizes: compile with --mesh and --shape"
-        raise UsageError(Diagnostic("MG0001", f"'{source}' has open sizes: {module.program.what_is_open()}", hint=hint))
+        raise UsageError(
+            Diagnostic("MG0001", f"'{source}' has open sizes: {module.program.open_sizes_text()}", hint=hint)
+        )
     if len(module.entries) > 1:
         text = f"'{source}' has {len(module.entries)} entry functions: {listed([*module.entries])}"
         raise UsageError(Diagnostic("MG0001", text, hint="the C loader supports one: compile with --entry"))

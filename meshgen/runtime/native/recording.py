@@ -15,7 +15,7 @@ from meshgen.emulator.global_memory import Range
 from meshgen.runtime.cuda.api import Api
 from meshgen.runtime.cuda.code import POINTER
 from meshgen.runtime.cuda.device import Device, Launch
-from meshgen.runtime.native.words import Call, Op, Parameter, Record
+from meshgen.runtime.native.table_format import Call, Op, Parameter, Record
 from meshgen.runtime.plan import STREAMS
 
 # Parameters that hold numbers are below 2^53 (`ir/limits.py`) or negative, so no number equals an address.

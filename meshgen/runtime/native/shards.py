@@ -10,7 +10,7 @@ import numpy as np
 from meshgen.errors import Diagnostic, MissingError
 from meshgen.ops.evaluate.common import neutral, poison
 from meshgen.runtime.module_file.manifest import Binding, Manifest
-from meshgen.runtime.native.words import Record
+from meshgen.runtime.native.table_format import Record
 
 ARRAY, CONSTANT = 0, 1  # source of an argument's box on a rank: rows of the global array, or a constant
 _PATTERN = 16  # size in bytes of the largest element type

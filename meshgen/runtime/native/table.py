@@ -11,17 +11,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 
 from meshgen.errors import Diagnostic, MissingError
-from meshgen.kernels.ptx import THREADS
+from meshgen.kernels.copy_ptx import THREADS
 from meshgen.runtime.cuda.code import Code, CodeOf, Launcher, number_of, scratch_bytes, target_of
 from meshgen.runtime.cuda.communicators import Communicators
 from meshgen.runtime.cuda.frames import FrameMaker, axes_of
 from meshgen.runtime.module import LoadedModule
 from meshgen.runtime.module_file.manifest import Kernel
-from meshgen.runtime.native import words
+from meshgen.runtime.native import table_format as words
 from meshgen.runtime.native.bindings import Files, Part, put_arguments, put_constants, put_results
 from meshgen.runtime.native.control import PartRecorder
 from meshgen.runtime.native.recording import RecordingApi, RecordingDevice
-from meshgen.runtime.native.words import Pool, Words
+from meshgen.runtime.native.table_format import Pool, Words
 
 _PLACEHOLDER = (
     b"kernel "  # prefix of the placeholder for a kernel's image; index of the part and name of the kernel follow

@@ -13,7 +13,7 @@ import numpy as np
 from meshgen.ccl.world import World, ranks_text
 from meshgen.errors import Diagnostic, MeshgenError, RuntimeFailure
 from meshgen.mesh import Mesh
-from meshgen.runtime.loaded import Prepared
+from meshgen.runtime.engine_interfaces import Prepared
 from meshgen.runtime.module_file.manifest import Manifest
 from meshgen.runtime.module_file.members import Members
 from meshgen.runtime.simulate import assemble

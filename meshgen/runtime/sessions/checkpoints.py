@@ -18,7 +18,7 @@ import numpy as np
 from meshgen.budget import memory_fault, read_file
 from meshgen.errors import Diagnostic, MissingError, UsageError
 from meshgen.packages import install
-from meshgen.runtime.module_file.json_values import each_of, get, read_flag, read_json, read_table, read_text
+from meshgen.runtime.module_file.json_values import get, read_flag, read_json, read_list, read_table, read_text
 
 Array = np.ndarray[Any, Any]
 METADATA = "_METADATA"
@@ -122,6 +122,6 @@ def _names(value: Any) -> dict[str, None]:
 def _array_names(entry: Any) -> Iterator[str]:
     """Yield the name of a metadata entry if the entry describes an array."""
     value_type = get(entry, "value_metadata", lambda table: get(table, "value_type", read_text))
-    keys = get(entry, "key_metadata", lambda keys: each_of(keys, lambda key: str(get(key, "key", lambda text: text))))
+    keys = get(entry, "key_metadata", lambda keys: read_list(keys, lambda key: str(get(key, "key", lambda text: text))))
     if value_type in _ARRAYS:
         yield ".".join(keys)

@@ -10,11 +10,11 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from meshgen.ccl.between import Post
+from meshgen.ccl.mesh_transfers import Post
 from meshgen.ir.graph import TensorType
+from meshgen.runtime.engine_interfaces import Loaded
 from meshgen.runtime.execute import Frame
 from meshgen.runtime.launch import Launch
-from meshgen.runtime.loaded import Loaded
 from meshgen.runtime.reference import rank_steps
 from meshgen.runtime.simulate import together
 

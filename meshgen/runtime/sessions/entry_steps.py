@@ -12,14 +12,14 @@ from meshgen.ir.graph import TensorType
 from meshgen.names import nearest_names
 from meshgen.runtime.arguments import array_of, by_name
 from meshgen.runtime.dlpack import on_host
+from meshgen.runtime.engine_interfaces import LoadedEntry, LoadedPart
 from meshgen.runtime.layout import Layout
-from meshgen.runtime.loaded import LoadedEntry, LoadedPart
 from meshgen.runtime.module_file.manifest import Binding
+from meshgen.runtime.sessions.argument_memory import Slot
 from meshgen.runtime.sessions.devices import Devices, Shards, Steps
+from meshgen.runtime.sessions.session_lock import Turns
 from meshgen.runtime.sessions.sharded import ShardedArray
-from meshgen.runtime.sessions.slots import Slot
 from meshgen.runtime.sessions.structures import Structures
-from meshgen.runtime.sessions.turns import Turns
 from meshgen.runtime.sessions.weights import type_text
 
 Place = tuple[int, int]  # index of a mesh; and index of a buffer in the plan of this mesh, or of one of its results

@@ -21,13 +21,13 @@ from meshgen.ir.graph import TensorType, dtype_name
 from meshgen.names import nearest_names
 from meshgen.runtime.arguments import array_of
 from meshgen.runtime.dlpack import on_host
-from meshgen.runtime.loaded import LoadedEntry
+from meshgen.runtime.engine_interfaces import LoadedEntry
+from meshgen.runtime.sessions.argument_memory import Slot
 from meshgen.runtime.sessions.devices import Devices
 from meshgen.runtime.sessions.entry_steps import EntrySteps
+from meshgen.runtime.sessions.session_lock import Turns, in_turn
 from meshgen.runtime.sessions.sharded import ShardedArray
-from meshgen.runtime.sessions.slots import Slot
 from meshgen.runtime.sessions.structures import Structures, leaves_by_name
-from meshgen.runtime.sessions.turns import Turns, in_turn
 from meshgen.runtime.sessions.weights import WeightArguments, Weights, fitting_weights, type_text
 
 Array = np.ndarray[Any, Any]

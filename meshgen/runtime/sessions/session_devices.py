@@ -8,9 +8,9 @@ from typing import Any
 from meshgen.errors import Diagnostic, UsageError
 from meshgen.runtime.cuda import api
 from meshgen.runtime.cuda.devices import GpuDevices
-from meshgen.runtime.emulation import DEFAULT_ARCH, Emulation, first_arch
+from meshgen.runtime.emulation_options import DEFAULT_ARCH, Emulation, first_arch
+from meshgen.runtime.engine_interfaces import LoadedEntry
 from meshgen.runtime.engines import LAUNCHES
-from meshgen.runtime.loaded import LoadedEntry
 from meshgen.runtime.processes import bootstrap
 from meshgen.runtime.sessions.devices import Devices, HostDevices
 

@@ -14,7 +14,7 @@ from meshgen.errors import Diagnostic, UsageError
 from meshgen.runtime.dlpack import CPU, CUDA, Memory, capsule_of
 from meshgen.runtime.layout import Layout
 from meshgen.runtime.sessions.devices import Devices, HostShard
-from meshgen.runtime.sessions.turns import Turns, in_turn
+from meshgen.runtime.sessions.session_lock import Turns, in_turn
 
 Array = np.ndarray[Any, Any]
 

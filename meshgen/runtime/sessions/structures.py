@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from meshgen.calls.argument_tree import Branch, Slot, rebuilt, without
 from meshgen.calls.arrays import NoArrayError, argument_array, is_number_or_key
-from meshgen.calls.classes import Form, Maker, makers_in
-from meshgen.calls.nodes import Branch, Slot, rebuilt, without
 from meshgen.calls.signature import Found, Signature
+from meshgen.calls.structure_forms import Form, Maker, object_builders
 from meshgen.errors import ArgumentError, Diagnostic
 from meshgen.ir.graph import TensorType
 from meshgen.runtime.dlpack import on_host
@@ -64,7 +64,7 @@ class Structures:
                 bound_kwargs[name] = value
         if not args and not bound_kwargs:
             return arrays
-        self._makers |= makers_in((args, bound_kwargs))
+        self._makers |= object_builders((args, bound_kwargs))
         return arrays | self._leaves(self._step, self._step.bind(args, bound_kwargs))
 
     def leaves(self, name: str, value: Any) -> dict[str, Any] | None:
@@ -75,7 +75,7 @@ class Structures:
         assignment = Found()
         self._call.assign(node, value, assignment, (name,))
         assignment.faults += assignment.objects
-        self._makers |= makers_in(value)
+        self._makers |= object_builders(value)
         arrays = self._leaves(self._call, assignment)
         self.unread |= {slot.name: leaf for slot, leaf in assignment.pairs if slot.number is None}
         return arrays

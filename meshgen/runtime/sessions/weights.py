@@ -13,8 +13,8 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 
 from meshgen.budget import read_file, regular_size
+from meshgen.calls.argument_tree import Branch, Slot, slots_of
 from meshgen.calls.arrays import same_array
-from meshgen.calls.nodes import Branch, Slot, slots_of
 from meshgen.calls.signature import Signature, input_named
 from meshgen.errors import ArgumentError, Diagnostic, UsageError, listed, system_reason
 from meshgen.ir.graph import TensorType, dtype_name

@@ -8,7 +8,7 @@ from meshgen.ir.graph import Graph
 from meshgen.ir.limits import MAX_BYTES
 from meshgen.ir.regions import all_nodes
 from meshgen.mesh import Mesh
-from meshgen.ops.registry import with_meaning
+from meshgen.ops.registry import evaluable_ops
 from meshgen.ops.types.inference import verify_node
 from meshgen.runtime.in_place import update_fault
 from meshgen.runtime.module_file.manifest import SCRATCH, Kernel
@@ -22,7 +22,7 @@ MAX_SHARED_BYTES = 1 << 20  # bytes per block; above the limit of any GPU (chose
 
 def body_fault(body: Graph, mesh: Mesh) -> str:
     """Return the first error in a kernel's body, including its regions, or an empty text if the body is valid."""
-    allowed_ops = {*with_meaning(), *rank_handlers(mesh, 0)}
+    allowed_ops = {*evaluable_ops(), *rank_handlers(mesh, 0)}
     graphs = [body]
     for node in all_nodes(body):
         if node.op not in allowed_ops:

@@ -205,7 +205,7 @@ def _uses(plan: Schedule, writes: Writes, touched: Mapping[int, Sequence[int]]) 
     for n, b in enumerate(plan.buffers):
         if b.storage != n or b.end <= b.offset or b.kind == "given":
             continue
-        last, stays = tuple(touched.get(n, never)), b.kind != "temporary" and n not in plan.given_up
+        last, stays = tuple(touched.get(n, never)), b.kind != "temporary" and n not in plan.overwritten_inputs
         parts = writes.get(n, ())
         if not parts:
             yield Use(n, b.offset, b.end, None, last, stays)

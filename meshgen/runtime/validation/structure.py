@@ -7,18 +7,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 
-from meshgen.ccl.between import Ends
 from meshgen.ccl.exchange import summand_axes
+from meshgen.ccl.mesh_transfers import Ends
 from meshgen.ccl.packing import packing
 from meshgen.errors import Diagnostic, ShardingError
 from meshgen.ir.attributes.control import Scan
-from meshgen.ir.attributes.sharding import places_of
+from meshgen.ir.attributes.sharding import devices_by_role
 from meshgen.ir.graph import Graph, Node, TensorType, Value, real_dtype
 from meshgen.ir.predicates import is_control, is_kernel, is_loop, is_scan, is_transfer, is_transfer_send
 from meshgen.mesh import Mesh
 from meshgen.ops.classes import COMMUNICATING, RESHARDS, RETILING
 from meshgen.ops.types.inference import verify_node
-from meshgen.printable import bytes_apart
+from meshgen.printable import distinguishable_sizes
 from meshgen.runtime.plan import ALIGNMENT, KINDS, ROW_ALIGNMENT, STREAMS, Buffer, Item, Schedule, aligned
 from meshgen.spec import Sharding
 
@@ -33,31 +33,31 @@ def structure_faults(plan: Schedule, mesh: Mesh) -> list[Diagnostic]:
     return [Diagnostic("MG0402", text) for text in islice(_faults(plan, mesh, "input"), MAX_FAULTS)]
 
 
-def _faults(plan: Schedule, mesh: Mesh, inputs_are: str) -> Iterator[str]:
+def _faults(plan: Schedule, mesh: Mesh, input_kind: str) -> Iterator[str]:
     """Yield the errors of a step or region. The caller may stop early.
 
     Args:
-        inputs_are: the kind of the input buffers, `input` for a step and `given` for a region.
+        input_kind: the kind of the input buffers, `input` for a step and `given` for a region.
     """
     yield from _buffer_faults(plan)
     for index, item in enumerate(plan.items):
         yield from (f"item {index}: {text}" for text in _item_faults(item, plan, mesh))
-    yield from _signature_faults(plan, inputs_are)
+    yield from _signature_faults(plan, input_kind)
     yield from _donation_faults(plan)
 
 
-def _signature_faults(plan: Schedule, inputs_are: str) -> list[str]:
+def _signature_faults(plan: Schedule, input_kind: str) -> list[str]:
     count = len(plan.buffers)
     faults = [f"the step has no buffer {n}" for n in (*plan.inputs, *plan.outputs) if not 0 <= n < count]
-    invalid = [n for n in plan.inputs if 0 <= n < count and plan.buffers[n].kind != inputs_are]
+    invalid = [n for n in plan.inputs if 0 <= n < count and plan.buffers[n].kind != input_kind]
     # The kinds of buffers that only a region may have, or only a step.
-    foreign = ("given",) if inputs_are == "input" else ("input", "constant")
+    foreign = ("given",) if input_kind == "input" else ("input", "constant")
     invalid += [n for n, b in enumerate(plan.buffers) if b.kind in foreign]
     times = Counter(plan.inputs)
     faults += [
-        f"buffer {n} '{b.name}' of kind '{inputs_are}' must be once in the signature, not {times[n]} times"
+        f"buffer {n} '{b.name}' of kind '{input_kind}' must be once in the signature, not {times[n]} times"
         for n, b in enumerate(plan.buffers)
-        if b.kind == inputs_are and b.storage == n and times[n] != 1
+        if b.kind == input_kind and b.storage == n and times[n] != 1
     ]
     invalid += [n for n in plan.outputs if 0 <= n < count and plan.buffers[n].kind == "temporary"]
     return faults + [
@@ -108,7 +108,7 @@ def _buffer_faults(plan: Schedule) -> list[str]:
             faults.append(f"{name} of type {buffer.type} cannot view '{storage.name}' of type {storage.type}")
     max_bytes = sum(aligned(b.type.nbytes) for b in plan.buffers if b.kind != "given")
     if plan.arena_bytes > max_bytes:
-        arena, needed = bytes_apart(plan.arena_bytes, max_bytes)
+        arena, needed = distinguishable_sizes(plan.arena_bytes, max_bytes)
         faults.append(f"the arena has {arena}, but all buffers together need only {needed}")
     return faults
 
@@ -145,7 +145,7 @@ def _flow_faults(item: Item, plan: Schedule, mesh: Mesh) -> list[str]:
     scratch_bytes = _scratch_bytes(item, plan)
     for region in item.regions:
         if region.arena_bytes > scratch_bytes:
-            available, needed = bytes_apart(scratch_bytes, region.arena_bytes)
+            available, needed = distinguishable_sizes(scratch_bytes, region.arena_bytes)
             faults.append(f"'{item.op}' has {available} for a region that needs {needed}")
         if any(is_transfer(inner) for inner in region.items):
             faults.append(f"'{item.op}' holds a transfer between meshes")
@@ -170,7 +170,7 @@ def _scratch_faults(item: Item, plan: Schedule, mesh: Mesh) -> list[str]:
     required_bytes = packing(plan.collective(item, mesh)).scratch_bytes
     faults = _kind_of_scratch_faults(item, plan)
     if required_bytes > (size := _scratch_bytes(item, plan)):
-        available, minimum = bytes_apart(size, required_bytes)
+        available, minimum = distinguishable_sizes(size, required_bytes)
         faults.append(f"'{item.label}' has {available} of scratch, but needs {minimum}")
     return faults
 
@@ -229,7 +229,7 @@ def _collective_faults(item: Item, plan: Schedule, mesh: Mesh) -> list[str]:
     """Return the errors of a collective: its attributes and local types must be valid on `mesh`."""
     inputs, outputs = ([Value(plan.buffers[n].type) for n in numbers] for numbers in (item.inputs, item.outputs))
     # Stage `partition` lowers root coordinates that are computed at run time, so a schedule has only constant ones.
-    for name, coordinates in places_of(item.attrs).items():
+    for name, coordinates in devices_by_role(item.attrs).items():
         if isinstance(coordinates, tuple) and None in coordinates:
             return [f"'{item.op}': {name} is only known at run time"]
     if item.op == "recv" and "destination" not in item.attrs.given:

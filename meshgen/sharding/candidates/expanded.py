@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from meshgen.sharding.candidates.search import Candidate, Search
 from meshgen.sharding.propagation.solve import Solved, solve_as_written
-from meshgen.sharding.rewrites.expand_attention import expand_attention, with_split_expanded
+from meshgen.sharding.rewrites.expand_attention import expand_attention, expand_split_attentions
 
 
 def expanded(search: Search, solved: Solved) -> Iterator[Candidate]:
@@ -18,7 +18,7 @@ def expanded(search: Search, solved: Solved) -> Iterator[Candidate]:
     if not search.context.runs(expand_attention):
         return
     with search.context.timed(expand_attention):
-        graph = with_split_expanded(solved.module.graph, solved.parts_of)
+        graph = expand_split_attentions(solved.module.graph, solved.parts_of)
         other = solve_as_written(replace(solved.module, graph=graph)) if graph else None
     if other:
         yield Candidate(other, (expand_attention,))

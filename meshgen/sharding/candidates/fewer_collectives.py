@@ -16,7 +16,7 @@ def fewer_collectives(search: Search, solved: Solved) -> Iterator[Candidate]:
     del search
     if not solved.axes.waits(solved.decisions):
         return
-    start = solved.start._replace(is_hurried=True)
+    start = solved.start._replace(counts_latency=True)
     other = Solved(solved.axes, start, solved.axes.decide_again(start, solved.decisions))
     if other.labels != solved.labels and not other.faults:
         yield Candidate(other)

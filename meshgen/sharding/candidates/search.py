@@ -11,7 +11,7 @@ from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Module, Node
 from meshgen.sharding.propagation.annotate import annotated
 from meshgen.sharding.propagation.solve import Solved
-from meshgen.sharding.rewrites.compare import Seconds, planned_seconds
+from meshgen.sharding.rewrites.program_cost import Seconds, planned_seconds
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ class Search:
         if not solutions:
             return first
         first_seconds = self.seconds(first)
-        cheaper = [other for other in solutions if self.seconds(other).is_worth(first_seconds)]
+        cheaper = [other for other in solutions if self.seconds(other).justifies_change(first_seconds)]
         return min(cheaper, key=self.seconds, default=first)
 
     def _may_be_cheaper(self, other: Solved, first: Solved) -> bool:

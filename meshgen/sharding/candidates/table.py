@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from meshgen.sharding.candidates import pencils
+from meshgen.sharding.candidates import fft_pencils as pencils
 from meshgen.sharding.candidates.cut_axes import cut_axes
 from meshgen.sharding.candidates.expanded import expanded
 from meshgen.sharding.candidates.fewer_collectives import choose_shorter, fewer_collectives
-from meshgen.sharding.candidates.framed import framed
+from meshgen.sharding.candidates.group_sharded_matmuls import own_rows
 from meshgen.sharding.candidates.other_starts import other_starts
-from meshgen.sharding.candidates.own_rows import own_rows
 from meshgen.sharding.candidates.rewritten import rewritten
 from meshgen.sharding.candidates.search import Generator, Search
 from meshgen.sharding.candidates.shared_work import choose_shared, shared_work
+from meshgen.sharding.candidates.slice_frames import framed
 
 # Maximal number of runs of the generator of frames (chosen: values that become reachable only in frames need a second
 # run).

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from meshgen.ir.forms import Form, form_of
 from meshgen.ir.graph import Graph, Node
-from meshgen.ops.classes import COMMUNICATING, MATRIX_PRODUCTS
+from meshgen.ir.node_keys import Form, form_of
+from meshgen.ops.classes import COMMUNICATING, GEMMS
 from meshgen.ops.op import Trait
 from meshgen.ops.registry import Rules, with_trait
 from meshgen.ops.rules.rule import Rule
-from meshgen.sharding.optimizations.tiled import Loop, loop_of
+from meshgen.sharding.optimizations.loops_on_tiles import Loop, loop_of
 
 CHUNKED = with_trait(Trait.IN_BODIES) & COMMUNICATING  # Collectives that can run on a subset of the rows of a dim.
 _WHOLE_DIMS = ("dim", "split_dim", "concat_dim")  # Attributes that name a dim of which the collective needs all rows.
@@ -102,7 +102,7 @@ class Flow:
                 if node in loops or (not through_dots and node.op in CHUNKED and node not in seed_nodes):
                     continue
                 loops[node] = loop
-                if through_dots or node.op not in MATRIX_PRODUCTS:
+                if through_dots or node.op not in GEMMS:
                     pending += self._neighbors(node, loop, count)
             parts.append([*loops][part_start:])
         return Chain(count, loops, [part for part in parts if part])

@@ -5,13 +5,13 @@ A collective is exposed if it runs while no kernel does.
 
 from __future__ import annotations
 
-from meshgen.codegen.passes.graphs import on_graphs
+from meshgen.codegen.passes.all_graphs import on_graphs
 from meshgen.codegen.planner import Planner
 from meshgen.compilation import Compilation, module_pass
 from meshgen.ir.graph import Graph, Module
 from meshgen.ops.composites import expanded
+from meshgen.ops.dead_code import without_dead
 from meshgen.ops.factors import FORWARD
-from meshgen.ops.live import without_dead
 from meshgen.sharding.chunks.search import Found, search
 
 

@@ -7,14 +7,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from meshgen.ccl.collective import Collective, leading
 from meshgen.codegen.roofline.kernel_time import device_of, dot_seconds, memory_seconds
 from meshgen.codegen.scheduling.costs import default_costs
-from meshgen.ir.forms import form_of
 from meshgen.ir.graph import Graph, Node, Value
+from meshgen.ir.node_keys import form_of
 from meshgen.mesh import Mesh
-from meshgen.ops.classes import ELEMENTWISE, LOOPS, MATRIX_PRODUCTS
+from meshgen.ops.classes import ELEMENTWISE, GEMMS, LOOPS
 from meshgen.sharding.chunks.chain import CHUNKED, Chain
-from meshgen.sharding.optimizations.tiled import Loop, tile_of
+from meshgen.sharding.optimizations.loops_on_tiles import Loop, tile_of
 
-_BY_SIZE = MATRIX_PRODUCTS | CHUNKED  # ops whose chunks together take longer than the unsplit op
+_BY_SIZE = GEMMS | CHUNKED  # ops whose chunks together take longer than the unsplit op
 
 
 class Estimates:
@@ -28,7 +28,7 @@ class Estimates:
         self._work: dict[object, float] = {}
         self._longer: dict[object, float] = {}
 
-    def could_hide(self, chain: Chain) -> float:
+    def hideable_seconds(self, chain: Chain) -> float:
         """Return an upper bound on the exposed seconds that chunks can hide behind the dots of each part."""
         return sum(min(sum(exposed), work) for exposed, work in map(self._exposed_and_work, chain.parts))
 
@@ -60,7 +60,7 @@ class Estimates:
 
     def _exposed_and_work(self, part: Sequence[Node]) -> tuple[list[float], float]:
         """Return the exposed seconds of a part's collectives, and the seconds of its dots."""
-        work = sum(self._seconds(node) for node in part if node.op in MATRIX_PRODUCTS)
+        work = sum(self._seconds(node) for node in part if node.op in GEMMS)
         return [self._exposed[node] for node in part if node in self._exposed], work
 
     def _seconds(self, dot: Node) -> float:
@@ -77,7 +77,7 @@ class Estimates:
         key = (form_of(node) or node, loop, count)
         if key not in self._longer:
             chunk = _chunk(node, loop, count)
-            seconds = self._seconds if node.op in MATRIX_PRODUCTS else self._message
+            seconds = self._seconds if node.op in GEMMS else self._message
             self._longer[key] = count * seconds(chunk) - seconds(node)
         return self._longer[key]
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from meshgen.ccl.cost import link_axes
-from meshgen.errors import place_text
+from meshgen.errors import location_text
 from meshgen.ir.graph import Module, Node
 from meshgen.ir.op_names import TEXT_NAMES
 from meshgen.mesh import Mesh
@@ -54,7 +54,7 @@ def exposed(module: Module, plan: Schedule) -> dict[CollectiveKey, dict[Node, fl
     nodes: dict[_Key, list[Node]] = {}
     for node in module.graph.nodes:
         if node.op in CHUNKED:
-            key = _schedule_key(node.op, node.attrs, str(node.operands[0].type), place_text(node.loc), module.mesh)
+            key = _schedule_key(node.op, node.attrs, str(node.operands[0].type), location_text(node.loc), module.mesh)
             nodes.setdefault(key, []).append(node)
     exposed_nodes: dict[CollectiveKey, dict[Node, float]] = {}
     for key, equal_nodes in nodes.items():

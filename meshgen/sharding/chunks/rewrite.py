@@ -14,10 +14,10 @@ from dataclasses import replace
 from meshgen.ir.builder import Builder
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.regions import used_by
-from meshgen.ops.live import without_dead
+from meshgen.ops.dead_code import without_dead
 from meshgen.sharding.chunks.chain import CHUNKED, Chain
-from meshgen.sharding.optimizations.rewrite import merged_notes
-from meshgen.sharding.optimizations.tiled import attrs_on_tiles, tile_of
+from meshgen.sharding.optimizations.loops_on_tiles import attrs_on_tiles, tile_of
+from meshgen.sharding.optimizations.walk import merged_notes
 
 
 def in_chunks(graph: Graph, chain: Chain) -> Graph:

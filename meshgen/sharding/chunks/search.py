@@ -201,7 +201,7 @@ class _Search:
             largest_share = 0.0
             for dim in range(next(iter(equal_nodes)).result.type.rank):
                 seeds = [Seed(node, dim) for node in equal_nodes]
-                share = estimates.could_hide(flow.grow(seeds, DEFAULT.chunks.counts[0], through_dots=True)) / step
+                share = estimates.hideable_seconds(flow.grow(seeds, DEFAULT.chunks.counts[0], through_dots=True)) / step
                 largest_share = max(largest_share, share)
                 if share >= _FURTHER_GAIN:
                     yield from _proposals_along(collectives, seeds, step, share, flow, estimates)
@@ -272,7 +272,7 @@ def _proposals_along(
 
 
 def _share(left: Chain, right: Chain) -> float:
-    """Return the fraction of nodes that two chains have in common, split along the same dims."""
+    """Return the fraction of nodes that both chains contain and split along the same dims."""
     common = left.loops.items() & right.loops.items()
     return len(common) / len(left.loops.keys() | right.loops.keys())
 

@@ -19,15 +19,15 @@ import numpy as np
 from meshgen.codegen.passes.loop_unroll import unrolled
 from meshgen.errors import Diagnostic, Location, ShardingError
 from meshgen.ir.graph import Annotation, Graph, Module, Node, Value
+from meshgen.ir.multi_mesh import joined, on_mesh, without_meshes
 from meshgen.ir.notes import Notes
-from meshgen.ir.parts import joined, on_mesh, without_meshes
 from meshgen.ir.predicates import is_optimization_barrier, is_sharding_group
 from meshgen.ir.regions import captured, rewired_graph
 from meshgen.mesh import Mesh
 from meshgen.ops.classes import RETILING
-from meshgen.ops.types.sharding import TURN
-from meshgen.sharding.multi_mesh.place import Places, first_named, is_on_several, place, unknown_meshes
-from meshgen.sharding.reasons import placement_reason, transfer_reason
+from meshgen.ops.types.sharding import TRANSFER_TOKEN
+from meshgen.sharding.collective_reasons import placement_reason, transfer_reason
+from meshgen.sharding.multi_mesh.mesh_assignment import Places, first_named, is_on_several, place, unknown_meshes
 from meshgen.spec import Sharding
 
 
@@ -250,8 +250,12 @@ class _MeshPartsWriter:
             self.faults.append(Diagnostic("MG0209", why, loc, (), "add a permute to a type on that mesh"))
         self.channel += 1
         to, back = {**attrs, "peer": part.mesh}, {**attrs, "peer": home.mesh}
-        sent = home.graph.add("transfer_send", [home.here[value], *home.last_token], [TURN], to, loc=loc, notes=notes)
-        received = part.graph.add("transfer_recv", part.last_token, [value.type, TURN], back, loc=loc, notes=notes)
+        sent = home.graph.add(
+            "transfer_send", [home.here[value], *home.last_token], [TRANSFER_TOKEN], to, loc=loc, notes=notes
+        )
+        received = part.graph.add(
+            "transfer_recv", part.last_token, [value.type, TRANSFER_TOKEN], back, loc=loc, notes=notes
+        )
         received.results[0] = part.here[result] = replace(_value_without_mesh(result), name=value.name or result.name)
         if move is not None:
             sent.result.sharding = received.results[1].sharding = Sharding(())

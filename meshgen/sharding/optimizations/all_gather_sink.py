@@ -19,15 +19,15 @@ from meshgen.ccl.cost import link_axes
 from meshgen.compilation import Compilation, module_pass
 from meshgen.ir.graph import Module, Node, Value
 from meshgen.mesh import overlaps
-from meshgen.ops.classes import ARRANGING, ELEMENTWISE, MOVES, REDUCED_ALIKE
-from meshgen.sharding.optimizations.rewrite import (
+from meshgen.ops.classes import ARRANGING, ELEMENTWISE, MOVES, REDUCED_EVERYWHERE
+from meshgen.sharding.optimizations.loops_on_tiles import Loop, attrs_on_tiles, loop_of, tile_of
+from meshgen.sharding.optimizations.walk import (
     Walk,
     merged_notes,
     price,
     price_of,
     walk,
 )
-from meshgen.sharding.optimizations.tiled import Loop, attrs_on_tiles, loop_of, tile_of
 
 # ops below which a gather sinks even if the bytes stay the same, since less is computed
 _FREE = ELEMENTWISE | ARRANGING
@@ -76,7 +76,7 @@ def _loop_below(node: Node, number: int, move: Node, count: int, walk: Walk) -> 
     `move` is the all_gather that produces operand `number`.
     """
     dim, axes = move.attrs.dim, tuple(move.attrs.axes)
-    if node.op not in REDUCED_ALIKE:
+    if node.op not in REDUCED_EVERYWHERE:
         return loop_of(node, dim, count, operand=number)
     is_other = node.attrs.get("dim") != dim and not any(overlaps(a, b) for a in axes for b in node.attrs.axes)
     return Loop((dim,), dim) if is_other else None
@@ -94,7 +94,7 @@ def _moved_gathers(node: Node, loop: Loop, move: Node, gathers: Mapping[Value, N
         if gather and dim is not None and gather.attrs == move.attrs | {"dim": dim}:
             matching.append(value)
     moved = [value for value in dict.fromkeys(matching) if walk.uses[value] == matching.count(value)]
-    rest = [] if node.op in REDUCED_ALIKE else [value for value in node.operands if value not in moved]
+    rest = [] if node.op in REDUCED_EVERYWHERE else [value for value in node.operands if value not in moved]
     return moved if all(walk.is_uniform(value, axes) for value in rest) else None
 
 
@@ -103,7 +103,7 @@ def _is_profitable_below(node: Node, loop: Loop, count: int, moves: Sequence[Nod
     tile = Value(tile_of(node.result.type, loop.result, count))
     attrs = {"axes": moves[0].attrs.axes, "dim": loop.result}
     after = price("all_gather", attrs, tile, node.result, walk.mesh).ring_bytes
-    if node.op in REDUCED_ALIKE:  # The collective `node` itself moves less, too.
+    if node.op in REDUCED_EVERYWHERE:  # The collective `node` itself moves less, too.
         reduction_bytes = price(node.op, node.attrs, Value(moves[0].operands[0].type), tile, walk.mesh).ring_bytes
         before, after = before + price_of(node, walk.mesh).ring_bytes, after + reduction_bytes
     return after < before or (after == before and node.op in _FREE)

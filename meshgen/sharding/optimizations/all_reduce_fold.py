@@ -21,7 +21,7 @@ import numpy as np
 from meshgen.compilation import Compilation, module_pass
 from meshgen.ir.graph import Module, Node, Value
 from meshgen.mesh import overlaps
-from meshgen.sharding.optimizations.rewrite import Walk, merged_notes, price, price_of, walk
+from meshgen.sharding.optimizations.walk import Walk, merged_notes, price, price_of, walk
 
 _IDEMPOTENT = ("max", "min", "and", "or")
 

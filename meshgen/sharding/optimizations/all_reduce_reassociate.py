@@ -19,10 +19,10 @@ from typing import Any, NamedTuple
 from meshgen.compilation import Compilation, module_pass
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Module, Node, Value
-from meshgen.ops.classes import REDUCED_ALIKE
+from meshgen.ops.classes import REDUCED_EVERYWHERE
 from meshgen.ops.rules.rule import COMBINED_KINDS
-from meshgen.sharding.optimizations.rewrite import Walk, is_bound, merged_notes, walk
-from meshgen.sharding.optimizations.tiled import linear_operands
+from meshgen.sharding.optimizations.loops_on_tiles import linear_operands
+from meshgen.sharding.optimizations.walk import Walk, is_bound, merged_notes, walk
 
 _COMBINING = {"select", *COMBINED_KINDS}
 
@@ -33,7 +33,7 @@ _COMBINING = {"select", *COMBINED_KINDS}
     "optimize",
     "partition",
     applies="unless more expensive",
-    requires_ops=REDUCED_ALIKE,
+    requires_ops=REDUCED_EVERYWHERE,
 )
 def all_reduce_reassociate(module: Module, context: Compilation) -> Module:
     """Return the module with reductions after the ops that combine their operands.
@@ -127,7 +127,7 @@ def _term(value: Value, user: Node, walk: Walk) -> _Term | None:
         producer = walk.producers.get(value)
         if producer is None or walk.uses[value] != users:
             return None
-        if producer.op in REDUCED_ALIKE:
+        if producer.op in REDUCED_EVERYWHERE:
             return (
                 _Term(producer, tuple(path[::-1])) if all(_commutes(producer, *step, walk) for step in path) else None
             )
@@ -140,10 +140,10 @@ def _term(value: Value, user: Node, walk: Walk) -> _Term | None:
 
 
 def _path_operand(node: Node, walk: Walk) -> int | None:
-    """Return the index of the only operand of `node` with the size and dtype of the result, or None if there is not
-    exactly one.
+    """Return the index of the only operand of `node` that has the size and dtype of the result, or None.
 
-    If both operands of a multiplication qualify, the scale factor is skipped.
+    If both operands of a multiplication qualify, the index is that of the operand that is not a scale factor
+    (`_is_factor`).
     """
     if len(node.results) != 1 or node.regions or is_bound(node) or node.result.sharding is not None:
         return None

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 
 from meshgen.compilation import Compilation, module_pass
 from meshgen.ir.graph import Module, Node, Value
-from meshgen.sharding.optimizations.rewrite import Walk, merged_notes, price, price_of, walk
-from meshgen.sharding.optimizations.tiled import linear_operands
+from meshgen.sharding.optimizations.loops_on_tiles import linear_operands
+from meshgen.sharding.optimizations.walk import Walk, merged_notes, price, price_of, walk
 
 
 @module_pass("all-reduce-sink", "partition", applies="unless more expensive")

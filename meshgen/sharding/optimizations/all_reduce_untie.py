@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 
 from meshgen.compilation import Compilation, module_pass
 from meshgen.ir.graph import Module, Node, Value, is_float
-from meshgen.sharding.optimizations.rewrite import Walk, merged_notes, walk
+from meshgen.sharding.optimizations.walk import Walk, merged_notes, walk
 
 _Sum = tuple[Value, tuple[str, ...]]  # The value that is summed over devices, and the axes in mesh order.
 

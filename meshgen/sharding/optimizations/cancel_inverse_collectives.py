@@ -16,7 +16,7 @@ from meshgen.compilation import Compilation, module_pass
 from meshgen.ir.attributes.sharding import axes_of
 from meshgen.ir.graph import Module, Node, Value
 from meshgen.mesh import overlaps
-from meshgen.sharding.optimizations.rewrite import Walk, walk
+from meshgen.sharding.optimizations.walk import Walk, walk
 
 _INVERTIBLE = {"all_slice", "all_gather", "all_to_all"}
 

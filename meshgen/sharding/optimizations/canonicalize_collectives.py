@@ -12,7 +12,7 @@ from meshgen.ccl.cost import transfer_of
 from meshgen.compilation import Compilation, module_pass
 from meshgen.ir.graph import Module, Node, Value
 from meshgen.ops.classes import RETILING, SHARDING_OPS
-from meshgen.sharding.optimizations.rewrite import Walk, walk
+from meshgen.sharding.optimizations.walk import Walk, walk
 from meshgen.sharding.reshard.plan import same_layout
 
 _MOVING = {*SHARDING_OPS, "shift"}

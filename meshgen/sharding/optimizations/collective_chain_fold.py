@@ -15,7 +15,7 @@ from meshgen.compilation import Compilation, module_pass
 from meshgen.ir.attributes.sharding import reduction_of
 from meshgen.ir.graph import Module, Node, Value
 from meshgen.mesh import overlaps
-from meshgen.sharding.optimizations.rewrite import Walk, local_type, merged_notes, price, price_of, walk
+from meshgen.sharding.optimizations.walk import Walk, local_type, merged_notes, price, price_of, walk
 
 _CHAINED = {"all_gather", "all_slice", "reduce_scatter", "shift"}
 

@@ -23,12 +23,12 @@ from meshgen.ir.attributes.sharding import reduction_of
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.regions import used_by
 from meshgen.mesh import Mesh
-from meshgen.ops.classes import ARRANGING, ELEMENTWISE, POINTWISE, REDUCTIONS, TAKING, UNSTORED
+from meshgen.ops.classes import ARRANGING, ELEMENTWISE, NEVER_STORED, POINTWISE, REDUCTIONS, TAKING
 from meshgen.ops.evaluate.common import bits
 from meshgen.ops.triton.registers import TRITON_TYPES
 from meshgen.runtime.plan import MOST_PARTS
 from meshgen.sharding.optimizations.messages import MESSAGES, MessageBuilder
-from meshgen.sharding.optimizations.rewrite import price_of, with_graph
+from meshgen.sharding.optimizations.walk import price_of, with_graph
 
 # chosen: a collective of at most 1/256 of a full message may always join a message
 _TINY_PART = 256
@@ -46,7 +46,7 @@ _COPY_BYTES_PER_SECOND = 3e12
 _COPIES = 4
 
 # Ops that can be deferred until after the message if they are small; all other ops keep their position.
-_LIGHT = ELEMENTWISE | POINTWISE | ARRANGING | UNSTORED | TAKING | REDUCTIONS
+_LIGHT = ELEMENTWISE | POINTWISE | ARRANGING | NEVER_STORED | TAKING | REDUCTIONS
 
 
 @module_pass("collective-combine", "partition", applies="unless more expensive", requires_ops=MESSAGES)

@@ -12,9 +12,9 @@ from meshgen.compilation import Compilation, module_pass
 from meshgen.ir.graph import Module, Node
 from meshgen.ir.predicates import is_constant
 from meshgen.ops.classes import ARRANGING, ELEMENTWISE, REDUCTIONS, SHARDING_OPS
-from meshgen.ops.duplicates import merged_duplicates
-from meshgen.ops.live import without_dead
-from meshgen.sharding.optimizations.rewrite import is_bound
+from meshgen.ops.common_subexpressions import merged_duplicates
+from meshgen.ops.dead_code import without_dead
+from meshgen.sharding.optimizations.walk import is_bound
 
 # chosen: constants of more bytes are not compared, which bounds the time of comparisons
 _CONSTANT_BYTES = 4096

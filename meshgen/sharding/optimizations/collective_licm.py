@@ -22,9 +22,9 @@ from meshgen.ops.classes import (
     OF_RANKS,
     TAKING,
 )
-from meshgen.ops.live import without_dead
+from meshgen.ops.dead_code import without_dead
 from meshgen.sharding.optimizations.loops import rewrite_loops
-from meshgen.sharding.optimizations.rewrite import merged_notes, with_graph
+from meshgen.sharding.optimizations.walk import merged_notes, with_graph
 from meshgen.spec import Sharding
 
 _MOVING = COMMUNICATING - AWAITED

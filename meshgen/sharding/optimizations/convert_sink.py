@@ -13,18 +13,18 @@ from collections.abc import Sequence
 
 from meshgen.compilation import Compilation, module_pass
 from meshgen.ir.graph import Module, Node, Value, is_float
-from meshgen.ops.classes import MOVES, REDUCED_ALIKE
-from meshgen.sharding.optimizations.rewrite import Walk, price, walk
+from meshgen.ops.classes import MOVES, REDUCED_EVERYWHERE
+from meshgen.sharding.optimizations.walk import Walk, price, walk
 
 
 @module_pass("convert-sink", "materialize", "optimize", "partition", applies="unless more expensive")
 def convert_sink(module: Module, context: Compilation) -> Module:
     """Return the module with widening converts below collectives."""
-    return walk(module, context, _narrow, of=MOVES | REDUCED_ALIKE, after={"convert"})
+    return walk(module, context, _narrow, of=MOVES | REDUCED_EVERYWHERE, after={"convert"})
 
 
 def _narrow(node: Node, walk: Walk) -> Sequence[Value] | None:
-    if not (node.op in MOVES or (node.op in REDUCED_ALIKE and node.attrs.kind in ("max", "min"))):
+    if not (node.op in MOVES or (node.op in REDUCED_EVERYWHERE and node.attrs.kind in ("max", "min"))):
         return None
     cast = walk.producers.get(node.operands[0])
     if cast is None or cast.op != "convert":

@@ -21,11 +21,11 @@ from meshgen.compilation import Compilation, module_pass
 from meshgen.ir.builder import Builder
 from meshgen.ir.graph import Graph, Module, Node
 from meshgen.mesh import Mesh
-from meshgen.ops.classes import ELEMENTWISE, UNSTORED
+from meshgen.ops.classes import ELEMENTWISE, NEVER_STORED
 from meshgen.sharding.optimizations.collective_combine import is_light
-from meshgen.sharding.optimizations.rewrite import merged_notes, with_graph
+from meshgen.sharding.optimizations.walk import merged_notes, with_graph
 
-_MASKS = ELEMENTWISE | UNSTORED
+_MASKS = ELEMENTWISE | NEVER_STORED
 
 
 @module_pass("fetch-combine", "partition", applies="unless more expensive", requires_ops=("fetch_rows",))

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from meshgen.compilation import Compilation, module_pass
 from meshgen.ir.graph import Module, Node, Value
-from meshgen.sharding.optimizations.rewrite import Walk, merged_notes, price, price_of, walk
+from meshgen.sharding.optimizations.walk import Walk, merged_notes, price, price_of, walk
 
 
 @module_pass("gather-slice-to-all-to-all", "materialize", "optimize", "partition", applies="unless more expensive")

@@ -20,12 +20,12 @@ import numpy as np
 from meshgen.compilation import Compilation, module_pass
 from meshgen.ir.graph import Graph, Module, Node, TensorType, Value
 from meshgen.ir.regions import used_values
+from meshgen.ops.dead_code import without_dead
 from meshgen.ops.evaluate.common import neutral
-from meshgen.ops.live import without_dead
 from meshgen.ops.rules.rule import COMBINED_KINDS
 from meshgen.sharding.live import peak_of
 from meshgen.sharding.optimizations.loops import rewrite_loops
-from meshgen.sharding.optimizations.rewrite import merged_notes, with_graph
+from meshgen.sharding.optimizations.walk import merged_notes, with_graph
 
 # chosen: hoisting reduce_scatters may multiply peak memory by at most this factor
 _MEMORY = 1.25

@@ -27,7 +27,7 @@ from meshgen.ir.matchers import Dims, layout_source, operand_dims
 from meshgen.ir.regions import needed_nodes, program_regions
 from meshgen.ops.classes import IMPURE
 from meshgen.ops.constants import splat_of
-from meshgen.ops.counts import is_ascending
+from meshgen.ops.count_ranges import is_ascending
 from meshgen.ops.dot_dims import DotDims
 from meshgen.ops.ragged_dots import bound_of, matrices_by_group, rows_by_group
 

@@ -12,7 +12,7 @@ from meshgen.ir.graph import Node, Value
 from meshgen.mesh import Mesh
 from meshgen.ops.evaluate.common import bits
 from meshgen.runtime.plan import ALIGNMENT
-from meshgen.sharding.optimizations.rewrite import merged_notes
+from meshgen.sharding.optimizations.walk import merged_notes
 
 
 @dataclass

@@ -20,9 +20,9 @@ from meshgen.compilation import Compilation, module_pass
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.regions import captured, rewired
 from meshgen.mesh import contains
-from meshgen.ops.live import without_dead
-from meshgen.sharding.optimizations.own_rows import OwnRows
-from meshgen.sharding.optimizations.rewrite import with_graph
+from meshgen.ops.dead_code import without_dead
+from meshgen.sharding.optimizations.group_row_uses import GroupRowUses
+from meshgen.sharding.optimizations.walk import with_graph
 
 
 @module_pass("ragged-drop-all-reduce", "partition", requires_ops=("ragged_dot",))
@@ -73,7 +73,7 @@ def _sums_to_change(graph: Graph) -> dict[Node, _Sum]:
     """
     producers = graph.index.producers
     kept = {*graph.outputs, *(value for node in graph.nodes for value in captured(node))}
-    rows = OwnRows(producers.get, graph.index.uses.__getitem__, kept)
+    rows = GroupRowUses(producers.get, graph.index.uses.__getitem__, kept)
     sums: dict[Node, _Sum] = {}
     through: set[Node] = set()
     for node in reversed(graph.nodes):
@@ -83,7 +83,7 @@ def _sums_to_change(graph: Graph) -> dict[Node, _Sum]:
             continue
         groups = product.attrs.group_axes
         left = tuple(axis for axis in summation.axes if not any(contains(group_axis, axis) for group_axis in groups))
-        if left != summation.axes and rows.are_read_alone(node.result, product, through):
+        if left != summation.axes and rows.has_only_group_users(node.result, product, through):
             sums[node] = replace(summation, left=left)
             through.update(summation.members)
     return sums

@@ -14,7 +14,7 @@ from meshgen.compilation import Compilation, module_pass
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Module, Node, Value
 from meshgen.ops.classes import RESHARDS, SHARDING_OPS
-from meshgen.sharding.optimizations.rewrite import Walk, merged_notes, price_of, walk
+from meshgen.sharding.optimizations.walk import Walk, merged_notes, price_of, walk
 from meshgen.sharding.reshard.plan import ReshardPlan, plan_reshard
 from meshgen.sharding.reshard.problem import PICOSECONDS, Cost, cost_sum
 

@@ -21,8 +21,8 @@ from meshgen.ir.graph import Graph, Module, Node, NodeSharding, Value
 from meshgen.ir.regions import used_values
 from meshgen.mesh import Mesh, overlaps
 from meshgen.ops.classes import ELEMENTWISE
-from meshgen.sharding.optimizations.rewrite import is_bound, with_graph
-from meshgen.sharding.optimizations.tiled import Loop, attrs_on_tiles, loop_of, tile_of
+from meshgen.sharding.optimizations.loops_on_tiles import Loop, attrs_on_tiles, loop_of, tile_of
+from meshgen.sharding.optimizations.walk import is_bound, with_graph
 from meshgen.spec import Sharding
 
 

@@ -16,13 +16,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from meshgen.codegen.passes.graphs import on_graphs
+from meshgen.codegen.passes.all_graphs import on_graphs
 from meshgen.compilation import Compilation, module_pass
 from meshgen.ir.builder import Builder
 from meshgen.ir.graph import Graph, Module, Node, TensorType, Value
-from meshgen.ir.matchers import Dims, Producer, layout_source, values_behind
+from meshgen.ir.matchers import Dims, Producer, layout_source, transitive_operands
 from meshgen.ops.constants import splat_of
-from meshgen.ops.live import without_dead
+from meshgen.ops.dead_code import without_dead
 
 _WIDE = ("f32", "f64")  # narrower types would round each exponential before the sum
 
@@ -103,7 +103,7 @@ def _softmax_of(total: Node, producer: Producer) -> _Softmax | None:
     shift, dims = layout_source(subtracted, tuple(range(elements.type.rank)), producer)
     if not {*dims}.isdisjoint(reduction.attrs.dims):
         return None
-    for value in values_behind([shift], producer, lambda value: _is_all_reduce(producer(value))):
+    for value in transitive_operands([shift], producer, lambda value: _is_all_reduce(producer(value))):
         node = producer(value)
         if node is not None and _is_all_reduce(node) and _is_maximum(node, elements, total, reduction, producer):
             tile = _unreshaped(node.operands[0], producer)

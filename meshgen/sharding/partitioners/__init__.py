@@ -11,12 +11,12 @@ from meshgen.sharding.partitioners import (
     movement,
     pooling,
     random_bits,
-    run_time_places,
     scans,
     sources,
     transfers,
-    updates,
 )
+from meshgen.sharding.partitioners import dynamic_positions as run_time_places
+from meshgen.sharding.partitioners import region_ops as updates
 from meshgen.sharding.partitioners import windowed as windows
 from meshgen.sharding.partitioners.builder import LocalBuilder
 from meshgen.sharding.partitioners.registry import PARTITIONERS, Site, local_type, partitioner, sharding_of

@@ -11,8 +11,8 @@ from typing import Any
 from meshgen.errors import Diagnostic, ShardingError
 from meshgen.ir.graph import Node, TensorType, Value
 from meshgen.mesh import Mesh
+from meshgen.sharding.collective_reasons import need_reason
 from meshgen.sharding.partitioners.builder import LocalBuilder
-from meshgen.sharding.reasons import need_reason
 from meshgen.spec import Sharding
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from meshgen.ir.graph import Value
-from meshgen.ir.spread import uniform_element
+from meshgen.ir.splats import uniform_element
 from meshgen.sharding.partitioners.builder import INDEX
 from meshgen.sharding.partitioners.local_moves import cut
 from meshgen.sharding.partitioners.registry import Site, partitioner, sharding_of

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from meshgen.ccl.between import Ends
+from meshgen.ccl.mesh_transfers import Ends
 from meshgen.ir.axis_parts import merged
 from meshgen.ir.graph import Value
 from meshgen.ir.predicates import is_transfer_send

@@ -16,9 +16,9 @@ from meshgen.ops.registry import rule_of
 from meshgen.ops.rules.rule import Window
 from meshgen.ops.rules.windowed import scanned_dim
 from meshgen.sharding.partitioners.builder import INDEX
-from meshgen.sharding.partitioners.joined_rows import fetch_from_operands
+from meshgen.sharding.partitioners.concatenation_rows import fetch_from_operands
+from meshgen.sharding.partitioners.dynamic_positions import rows_in_tile
 from meshgen.sharding.partitioners.registry import Site, partitioner, sharding_of
-from meshgen.sharding.partitioners.run_time_places import rows_in_tile
 from meshgen.sharding.partitioners.scans import scan
 from meshgen.sharding.window_fetches import row_fetch, span, turn
 

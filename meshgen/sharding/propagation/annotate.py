@@ -14,21 +14,21 @@ from dataclasses import replace
 from typing import Any
 
 from meshgen.ir.axis_parts import AxisParts
+from meshgen.ir.flatten_manual import is_open
 from meshgen.ir.graph import Graph, Module, Node, NodeSharding, Value
-from meshgen.ir.manual import is_open
 from meshgen.ir.predicates import is_control, is_loop, is_manual, is_optimization_barrier, is_sharding_group
 from meshgen.ir.regions import all_nodes
 from meshgen.mesh import Mesh
+from meshgen.sharding.collective_reasons import split_reason
 from meshgen.sharding.propagation.axes import Decision
 from meshgen.sharding.propagation.donated import tied_outputs, untied_outputs
 from meshgen.sharding.propagation.groups import of_members
 from meshgen.sharding.propagation.labels import Label
+from meshgen.sharding.propagation.manual_bodies import free_part, joined
 from meshgen.sharding.propagation.pseudo_ops import MANUAL_ENDS, is_barrier_value, is_input, is_manual_result, is_output
 from meshgen.sharding.propagation.sites import Site
 from meshgen.sharding.propagation.solve import Solved
 from meshgen.sharding.propagation.splats import splat_shardings
-from meshgen.sharding.propagation.tiles import free_part, joined
-from meshgen.sharding.reasons import split_reason
 from meshgen.spec import Sharding
 
 

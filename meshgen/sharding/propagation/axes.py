@@ -24,14 +24,14 @@ from meshgen.ccl.links import rate_along
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.axis_parts import AxisParts
 from meshgen.ir.graph import Module, Value
-from meshgen.sharding.propagation.amounts import UnsplitProgram, parts_of, view_of, work_left
 from meshgen.sharding.propagation.choices import AxisProblem, AxisSolution, ProblemCaches
-from meshgen.sharding.propagation.covered import covers, splits, without_uncovered
-from meshgen.sharding.propagation.joints import Edge
+from meshgen.sharding.propagation.edges import Edge
+from meshgen.sharding.propagation.factor_coverage import covers, splits, without_uncovered_splits
 from meshgen.sharding.propagation.labels import Label, labels_of
 from meshgen.sharding.propagation.reach import Covered, Origins, Reached, Steps, reach
 from meshgen.sharding.propagation.sites import Site
 from meshgen.sharding.propagation.states import Link
+from meshgen.sharding.propagation.unsplit_program import UnsplitProgram, parts_of, view_of, work_left
 
 
 class Decision(NamedTuple):
@@ -49,14 +49,14 @@ class Start(NamedTuple):
     Args:
         is_last_first: decide the last axis of the mesh first; that axis is then major on a dim.
         pins: annotated arguments keep their sharding unless moving them saves much.
-        is_hurried: count the full latency of collectives, so that the solver uses fewer of them.
-        keeps_rows: assume that ragged matmuls are sharded by groups, so that each device has the rows that it reads.
+        counts_latency: count the full latency of collectives, so that the solver uses fewer of them.
+        sharded_by_groups: assume that ragged matmuls are sharded by groups, so that each device has the rows that it reads.
     """
 
     is_last_first: bool = False
     pins: bool = True
-    is_hurried: bool = False
-    keeps_rows: bool = False
+    counts_latency: bool = False
+    sharded_by_groups: bool = False
 
     def in_order(self, axes: Sequence[str]) -> list[str]:
         """Return the axes of the mesh in the order in which they are decided."""
@@ -78,7 +78,7 @@ class Axes:
     sites: list[Site]
     parts: AxisParts
     whole: UnsplitProgram  # sizes if no axis splits anything
-    is_cut: bool
+    is_resizing_bitcast: bool
     offers: Mapping[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
     _history: dict[tuple[str, Start], list[tuple[_Split, Decision]]] = field(default_factory=dict)
     _caches: dict[Link, ProblemCaches] = field(default_factory=dict[Link, ProblemCaches])
@@ -246,7 +246,7 @@ class Axes:
 
     def _covered(self, decisions: dict[str, Decision]) -> dict[str, Decision]:
         """Return the decisions, after replicating sites whose split needs a major factor that no other axis splits."""
-        labels = without_uncovered(self.sites, labels_of_axes(decisions), self.module.mesh)
+        labels = without_uncovered_splits(self.sites, labels_of_axes(decisions), self.module.mesh)
         return {a: d._replace(solution=d.solution._replace(labels=labels[a])) for a, d in decisions.items()}
 
     def _decision(self, axis: str, other_decisions: dict[str, Decision], start: Start) -> Decision:
@@ -258,8 +258,8 @@ class Axes:
         )
         if decision is None:
             link = Link.of(
-                self.module.mesh, axis, is_cut=self.is_cut, pins=start.pins, is_hurried=start.is_hurried,
-                keeps_rows=start.keeps_rows,
+                self.module.mesh, axis, is_resizing_bitcast=self.is_resizing_bitcast, pins=start.pins, counts_latency=start.counts_latency,
+                sharded_by_groups=start.sharded_by_groups,
             )  # fmt: skip
             same_split, unpinned = self._with_split(axis, split), self._without_pins(axis, split, start)
             guess = self._latest.get(axis, ())
@@ -344,5 +344,5 @@ def _decide_with_labels(axes: Axes, link: Link, earlier: Decision, guess: Sequen
 
 
 def _problem(axes: Axes, link: Link, earlier: Decision) -> AxisProblem:
-    """Return the labelling problem with the costs of `link`, and with the labels of an earlier decision."""
+    """Return the labeling problem with the costs of `link`, and with the labels of an earlier decision."""
     return AxisProblem(axes.sites, link, earlier.problem.labels, earlier.problem.view, axes.caches(link))

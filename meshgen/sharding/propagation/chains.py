@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from meshgen.errors import Location, bracketed, place_text
+from meshgen.errors import Location, bracketed, location_text
 from meshgen.ir.graph import Value
 from meshgen.sharding.propagation.axes import Decision
 from meshgen.sharding.propagation.labels import Label
@@ -30,7 +30,9 @@ from meshgen.sharding.propagation.solve import Solved
 from meshgen.sharding.propagation.states import State, state_of
 
 Face = tuple[Value, State]  # a value and its state, at a site that produces or uses it
-SHOWN_TIES = 6  # Ties per chain in texts, chosen to fit on a screen; a longer chain is printed without its middle.
+SHOWN_TIES = (
+    6  # SizeClasses per chain in texts, chosen to fit on a screen; a longer chain is printed without its middle.
+)
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,7 @@ class Tie:
     location: Location | None
 
     def __str__(self) -> str:
-        where = bracketed(place_text(self.location))
+        where = bracketed(location_text(self.location))
         rule = f" '{self.rule}'" if self.rule else ""
         return f"as {self.value} {self.state}, by {TIES.get(self.op, self.op)}{rule}{where}"
 
@@ -192,7 +194,7 @@ class Reasons:
 
 def _place(site: Site) -> str:
     loc = (site.annotation and site.annotation.loc) or site.node.loc
-    return bracketed(place_text(loc))
+    return bracketed(location_text(loc))
 
 
 def state_text(state: State) -> str:

@@ -1,4 +1,4 @@
-"""Choose a label for every site along one mesh axis: build the labelling problem with its costs, and solve it.
+"""Choose a label for every site along one mesh axis: build the labeling problem with its costs, and solve it.
 
 Example, on x=4 with `%a : f32[64,32]{x}` annotated and `%w : f32[32,96]` not:
 
@@ -22,14 +22,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from meshgen.cost_model.model import DEFAULT
-from meshgen.sharding.propagation.amounts import View
 from meshgen.sharding.propagation.edge_tables import EdgeTables, edge_tables
+from meshgen.sharding.propagation.edges import End, Joint
 from meshgen.sharding.propagation.eliminate import Table, cheapest, least_cost
-from meshgen.sharding.propagation.joints import End, Joint
 from meshgen.sharding.propagation.labels import Label, annotated_value_state, follows_annotation
 from meshgen.sharding.propagation.pseudo_ops import ENDS
 from meshgen.sharding.propagation.sites import Site
 from meshgen.sharding.propagation.states import Link, State
+from meshgen.sharding.propagation.unsplit_program import View
 from meshgen.sharding.window_fetches import rows_moved
 
 
@@ -43,7 +43,7 @@ class AxisSolution(NamedTuple):
 
 @dataclass(frozen=True)
 class ProblemCaches:
-    """Caches shared by all labelling problems of one mesh axis.
+    """Caches shared by all labeling problems of one mesh axis.
 
     Each key contains everything that its entry depends on, so entries stay valid when other axes change.
     """
@@ -56,7 +56,7 @@ class ProblemCaches:
 
 
 class AxisProblem:
-    """The labelling problem of one axis.
+    """The labeling problem of one axis.
 
     Its variables are the sites with several labels, and the shared copies of values. Its tables hold the costs of work,
     annotations and edges. Sites of equal structure share one list in `labels`. The keys of `caches` contain the
@@ -254,11 +254,11 @@ class AxisProblem:
         2 (n - 1) / n / m more than without this axis.
         """
         nbytes, reducing_devices = self.view.used_bytes(use), self.view.reduced.get(use, 1)
-        keeps_rows = self.link.keeps_rows and end.is_own
-        key = nbytes, end.times, end.is_argument, self.link.pins, keeps_rows, reducing_devices, states
+        sharded_by_groups = self.link.sharded_by_groups and end.is_own
+        key = nbytes, end.times, end.is_argument, self.link.pins, sharded_by_groups, reducing_devices, states
 
         def reshard_seconds(source: State, target: State) -> float:
-            if keeps_rows and (source, target) == ("sum", None):
+            if sharded_by_groups and (source, target) == ("sum", None):
                 return 0.0
             share = nbytes / reducing_devices if isinstance(source, str) and target is None else nbytes
             return end.times * self.link.seconds(source, target, share, is_argument=end.is_argument)

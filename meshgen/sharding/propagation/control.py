@@ -17,12 +17,12 @@ from typing import Any, NamedTuple
 
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.canonical import canonical_order
+from meshgen.ir.flatten_manual import is_open
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.loops import trip_count
-from meshgen.ir.manual import is_open
 from meshgen.ir.predicates import is_branching, is_loop, is_manual, is_optimization_barrier, is_propagation_barrier
 from meshgen.ops.rules.rule import ALL_KINDS, Linear, Rule, letters, rule
-from meshgen.sharding.propagation.tiles import joined
+from meshgen.sharding.propagation.manual_bodies import joined
 
 
 class Flat(NamedTuple):

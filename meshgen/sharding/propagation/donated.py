@@ -34,7 +34,7 @@ def untied_outputs(module: Module) -> list[int]:
     return [index for index in range(len(module.graph.outputs)) if index not in tied]
 
 
-def joint_annotations(module: Module, tied: Mapping[int, int]) -> list[Annotation | None]:
+def merged_annotations(module: Module, tied: Mapping[int, int]) -> list[Annotation | None]:
     """Return the annotations of the inputs, including those that tied inputs take over.
 
     A tied input takes the annotation of its output if only the output has one, or if only the output's annotation is

@@ -1,4 +1,4 @@
-"""Find the cheapest labelling of a cost network: exactly, or a good labelling with a bound if the network is too wide.
+"""Find the cheapest labeling of a cost network: exactly, or a good labeling with a bound if the network is too wide.
 
 Example on x=4, in microseconds: a dot split over its rows or not (labels r, w), the sum of its rows (r, w), and the
 edge between them, an all-gather of 5 where the labels differ:
@@ -8,7 +8,7 @@ edge between them, an all-gather of 5 where the labels differ:
 The lossless steps (`network.py`) solve most programs completely, and leave a core of a few percent of the variables in
 others. A core that is too wide has variables fixed, the most connected first. Each is fixed to its label in the
 solution of a similar network, or to the label that would be best if all others could follow. In later rounds other
-variables are fixed to their labels in the best labelling so far, and the earlier ones are free again, so the cost can
+variables are fixed to their labels in the best labeling so far, and the earlier ones are free again, so the cost can
 only fall.
 """
 
@@ -22,7 +22,7 @@ from meshgen.sharding.propagation.network import Network
 from meshgen.sharding.propagation.network import Table as Table
 
 
-class Labelling(NamedTuple):
+class Labeling(NamedTuple):
     """A label for every variable, the total cost, and whether the cost is proven minimal (no variable was fixed)."""
 
     labels: tuple[int, ...]
@@ -30,13 +30,13 @@ class Labelling(NamedTuple):
     is_exact: bool
 
 
-def cheapest(sizes: list[int], tables: list[Table], guess: Callable[[], Sequence[int]] = tuple) -> Labelling:
-    """Return the labelling of least total cost. Ties go to small labels, whatever the order of the tables.
+def cheapest(sizes: list[int], tables: list[Table], guess: Callable[[], Sequence[int]] = tuple) -> Labeling:
+    """Return the labeling of least total cost. SizeClasses go to small labels, whatever the order of the tables.
 
     Args:
         sizes: number of labels of each variable, at least 1.
         tables: costs in any unit; infinity forbids a combination.
-        guess: returns an initial labelling, with -1 for variables without a guess. Called only if the network is too
+        guess: returns an initial labeling, with -1 for variables without a guess. Called only if the network is too
         wide to solve exactly.
     """
     network = Network(sizes, tables)
@@ -46,7 +46,7 @@ def cheapest(sizes: list[int], tables: list[Table], guess: Callable[[], Sequence
 
 
 def least_cost(sizes: list[int], tables: list[Table]) -> float:
-    """Return a lower bound on the cost of every labelling. The bound is exact if no variable has to be relaxed."""
+    """Return a lower bound on the cost of every labeling. The bound is exact if no variable has to be relaxed."""
     network = Network(sizes, tables)
     while True:
         network.reduce(DEFAULT.search.table_cells)
@@ -55,8 +55,8 @@ def least_cost(sizes: list[int], tables: list[Table]) -> float:
         network.relax(min(left, key=lambda v: (network.width(v), v)), DEFAULT.search.table_cells)
 
 
-class _CoreLabelling(NamedTuple):
-    """A labelling of the core, with its cost and the variables that were fixed to find it."""
+class _CoreLabeling(NamedTuple):
+    """A labeling of the core, with its cost and the variables that were fixed to find it."""
 
     labels: tuple[int, ...]
     cost: float
@@ -72,10 +72,10 @@ class _Core:
         self.network, self.steps = network, network.steps
         self.often = dict.fromkeys(network.left, 0)
 
-    def cheapest(self, guess: Sequence[int]) -> Labelling:
+    def cheapest(self, guess: Sequence[int]) -> Labeling:
         best = self._attempt(guess)
         if not best.fixed:
-            return Labelling(self._complete(best), best.cost, is_exact=True)
+            return Labeling(self._complete(best), best.cost, is_exact=True)
         attempt, limits = best, DEFAULT.search
         for _ in range(limits.refixed_rounds):
             for variable in attempt.fixed:
@@ -84,13 +84,13 @@ class _Core:
             best = attempt if attempt.cost < best.cost else best
             if best.cost >= previous.cost * (1 - limits.refixed_gain):
                 break
-        return Labelling(self._complete(best), best.cost, is_exact=False)
+        return Labeling(self._complete(best), best.cost, is_exact=False)
 
-    def _complete(self, core_labelling: _CoreLabelling) -> tuple[int, ...]:
-        """Return the labels of all variables, given a labelling of the core."""
-        return self.network.completed(core_labelling.labels)
+    def _complete(self, core_labeling: _CoreLabeling) -> tuple[int, ...]:
+        """Return the labels of all variables, given a labeling of the core."""
+        return self.network.completed(core_labeling.labels)
 
-    def _attempt(self, initial_labels: Sequence[int] = ()) -> _CoreLabelling:
+    def _attempt(self, initial_labels: Sequence[int] = ()) -> _CoreLabeling:
         """Solve the core by fixing variables until lossless steps solve the rest, variables with many neighbors first.
 
         Variables that earlier attempts fixed come later. A fixed variable takes its label in `initial_labels`, or its
@@ -107,4 +107,4 @@ class _Core:
             )
             fixed.append(variable)
             network.reduce(DEFAULT.search.table_cells)
-        return _CoreLabelling(network.chosen(self.steps), network.constant, tuple(fixed))
+        return _CoreLabeling(network.chosen(self.steps), network.constant, tuple(fixed))

@@ -19,7 +19,7 @@ from functools import cached_property
 
 from meshgen.ir.graph import Value
 from meshgen.ir.predicates import is_annotation, is_propagation_barrier
-from meshgen.ops.classes import MATRIX_PRODUCTS
+from meshgen.ops.classes import GEMMS
 from meshgen.ops.rules.rule import Linear
 from meshgen.sharding.propagation.pseudo_ops import MANUAL_ENDS
 from meshgen.sharding.propagation.reach import Covered, Origins, fits, picks_of, usable_factor
@@ -198,7 +198,7 @@ def _free_dim_instead_of_contracted(
     reached_factors = {label.factor for label in labels if label.factor is not None}
     is_summed = any(rule.factors[factor].kind == "reduce" for factor in reached_factors)
     operand_bytes = [value.type.nbytes for value in node.operands[:2]]
-    if node.op not in MATRIX_PRODUCTS or not is_summed or sum(operand_bytes) > node.result.type.nbytes:
+    if node.op not in GEMMS or not is_summed or sum(operand_bytes) > node.result.type.nbytes:
         return []
     larger = operand_bytes.index(max(operand_bytes))
     free = [

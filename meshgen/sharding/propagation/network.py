@@ -1,4 +1,4 @@
-"""A network of cost tables over variables, with steps that shrink it and keep at least one cheapest labelling.
+"""A network of cost tables over variables, with steps that shrink it and keep at least one cheapest labeling.
 
 Example, costs in seconds, of variables a, b and c with two labels each:
 
@@ -24,8 +24,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from meshgen.sharding.propagation.known_arrays import Array as Array
-from meshgen.sharding.propagation.known_arrays import KnownArrays, Scope
+from meshgen.sharding.propagation.array_cache import Array as Array
+from meshgen.sharding.propagation.array_cache import ArrayCache, Scope
 
 
 class Table(NamedTuple):
@@ -67,7 +67,7 @@ class Network:
         self.constant = 0.0
         self._tables: list[dict[Scope, Array]] = [{} for _ in sizes]  # per variable: scope -> costs of its table
         self._steps: list[_Step] = []
-        self._memo = KnownArrays()
+        self._memo = ArrayCache()
         self._near: list[set[int]] = [set() for _ in sizes]  # neighbors: variables that share a table with this one
         self._sizes, self._widths = list(sizes), list(sizes)
         self._left = {variable for variable, size in enumerate(sizes) if size > 1}
@@ -179,19 +179,19 @@ class Network:
     def chosen(self, begin: int = 0) -> tuple[int, ...]:
         """Return the best label of every variable, once all variables are eliminated or have one label.
 
-        The labelling is the cheapest one, except for variables that the steps before `begin` eliminated.
+        The labeling is the cheapest one, except for variables that the steps before `begin` eliminated.
         """
-        labelling = [labels[0] for labels in self.labels]
+        labeling = [labels[0] for labels in self.labels]
         for step in reversed(self._steps[begin:]):
-            labelling[step.variable] = step.label(labelling)
-        return tuple(labelling)
+            labeling[step.variable] = step.label(labeling)
+        return tuple(labeling)
 
     def completed(self, labels: Sequence[int]) -> tuple[int, ...]:
         """Return `labels`, with the labels of eliminated variables replaced by the best ones given the other labels."""
-        labelling = list(labels)
+        labeling = list(labels)
         for step in reversed(self._steps):
-            labelling[step.variable] = step.label(labelling)
-        return tuple(labelling)
+            labeling[step.variable] = step.label(labeling)
+        return tuple(labeling)
 
     def relax(self, variable: int, cells: int) -> None:
         """Eliminate a variable by mini-buckets, which makes the remaining minimum a lower bound.

@@ -19,7 +19,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from copy import copy
 
-from meshgen.errors import bracketed, place_text
+from meshgen.errors import bracketed, location_text
 from meshgen.ir.graph import Value
 from meshgen.ir.predicates import is_sharding_group, is_transfer, is_transfer_send
 from meshgen.ops.classes import REGROUPING
@@ -146,7 +146,7 @@ class Reached:
             ]
             if all(state not in self.table.get(value, {}) for value, state in splits):
                 for value, state in splits:
-                    self._add(value, state, f"the work of '{site.node.op}'{bracketed(place_text(site.node.loc))}")
+                    self._add(value, state, f"the work of '{site.node.op}'{bracketed(location_text(site.node.loc))}")
                 self.spread()
 
 
@@ -168,14 +168,14 @@ def seeds(site: Site, axis: str) -> list[tuple[Value, State, str]]:
     if site.annotation and not is_sharding_group(site.node):
         state = state_of(site.annotation.sharding, axis)
         strength = "required" if site.annotation.required else "hint"
-        where = bracketed(place_text(site.annotation.loc))
+        where = bracketed(location_text(site.annotation.loc))
         subject = f"{_SUBJECTS.get(site.node.op, 'value')} %{site.value.name or '?'}"
         if state is not None:
             origin_text = crossing_text(site) or f"{strength} annotation {site.user_sharding} of {subject}{where}"
             seeded.append((site.value, state, origin_text))
     for factor, axes in enumerate(site.option or ()):
         if axis in axes:
-            where = bracketed(place_text(site.node.loc))
+            where = bracketed(location_text(site.node.loc))
             origin = f"sharding option of '{site.node.op}'{where}"
             seeded += [(value, state, origin) for value, state in _states_of_factor(site, factor)]
     return seeded

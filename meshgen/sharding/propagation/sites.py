@@ -19,22 +19,22 @@ from functools import cached_property
 from meshgen.cost_model.model import DEFAULT
 from meshgen.errors import Diagnostic, Location, ShardingError
 from meshgen.ir.axis_parts import NO_DIVISION, AxisParts, merged
-from meshgen.ir.forms import form_of
 from meshgen.ir.graph import Annotation, Module, Node, Value
-from meshgen.ir.partial_kinds import kind_faults
+from meshgen.ir.node_keys import form_of
 from meshgen.ir.predicates import is_annotation, is_propagation_barrier, is_sharding_group, is_transfer_send
+from meshgen.ir.reduction_kinds import kind_faults
 from meshgen.mesh import Mesh, split_ref
-from meshgen.ops.classes import CONTRACTIONS, JOINING, UNSTORED
+from meshgen.ops.classes import CONTRACTIONS, JOINING, NEVER_STORED
 from meshgen.ops.flops import node_flops, ranked_operand, ranking_operations
 from meshgen.ops.precision import multiplied_as
 from meshgen.ops.registry import rule_of
 from meshgen.ops.rules.rule import Rule
 from meshgen.sharding.propagation.control import Flat, flatten, identity_rule
-from meshgen.sharding.propagation.donated import joint_annotations, tied_outputs, untied_outputs
+from meshgen.sharding.propagation.donated import merged_annotations, tied_outputs, untied_outputs
 from meshgen.sharding.propagation.groups import annotation_of_group, joined_groups
+from meshgen.sharding.propagation.manual_bodies import body_rule, end_rule
 from meshgen.sharding.propagation.pseudo_ops import MANUAL_ENDS, PSEUDO_OPS, is_input, is_manual_operand
 from meshgen.sharding.propagation.splats import without_splats
-from meshgen.sharding.propagation.tiles import body_rule, end_rule
 from meshgen.sharding.window_fetches import turn
 from meshgen.spec import Sharding, fit
 
@@ -142,7 +142,7 @@ def sites_of(module: Module, parts: AxisParts) -> list[Site]:
     untied = untied_outputs(module)
     outputs = [Node("output", [graph.outputs[index]], []) for index in untied]
     output_annotations = [module.out_annotations[i] if i < len(module.out_annotations) else None for i in untied]
-    end_annotations = [*_padded(joint_annotations(module, tied), inputs), *output_annotations]
+    end_annotations = [*_padded(merged_annotations(module, tied), inputs), *output_annotations]
     annotations = dict(zip([*inputs, *outputs], end_annotations, strict=True))
     sites: list[Site] = []
     faults: list[Diagnostic] = []
@@ -202,8 +202,8 @@ class Kinds:
         first_positions: dict[Value, int] = {}
         values = (*node.operands, *node.results)
         repeats = tuple(first_positions.setdefault(value, position) for position, value in enumerate(values))
-        is_cut = any(result in self.joined for result in node.results)
-        key = form, repeats, self.splats(node), is_cut, turn(node, self.makers.get) is not None
+        is_resizing_bitcast = any(result in self.joined for result in node.results)
+        key = form, repeats, self.splats(node), is_resizing_bitcast, turn(node, self.makers.get) is not None
         if key not in self.rules:
             self.rules[key] = _rule_in_graph(node, self.joined, self.makers)
             self.numbers[key] = next(self.count)
@@ -320,7 +320,7 @@ def _is_uneven(sharding: Sharding, dim: int) -> bool:
 
 def _seconds(node: Node) -> float:
     """Estimate the seconds of one execution on one device: arithmetic or memory traffic, whichever takes longer."""
-    if node.op in PSEUDO_OPS or node.op in UNSTORED:  # The work of unstored ops is counted at their users.
+    if node.op in PSEUDO_OPS or node.op in NEVER_STORED:  # The work of unstored ops is counted at their users.
         return 0.0
     return max(_arithmetic_seconds(node), _traffic_seconds(node)) + _ranking_seconds(node)
 

@@ -16,13 +16,13 @@ from meshgen.errors import Diagnostic
 from meshgen.ir.axis_parts import AxisParts, merge
 from meshgen.ir.graph import Module, Value
 from meshgen.mesh import split_ref
-from meshgen.sharding.propagation.amounts import UnsplitProgram
 from meshgen.sharding.propagation.axes import USUAL, Axes, Decision, Start, labels_of_axes
+from meshgen.sharding.propagation.axis_order import Orders, axis_orders
 from meshgen.sharding.propagation.control import flatten
-from meshgen.sharding.propagation.kept import unusable_annotations, violated_annotations
 from meshgen.sharding.propagation.labels import Label
-from meshgen.sharding.propagation.order import Orders, axis_orders
 from meshgen.sharding.propagation.sites import Site, annotation_of, sites_of
+from meshgen.sharding.propagation.unsplit_program import UnsplitProgram
+from meshgen.sharding.propagation.violated_annotations import unusable_annotations, violated_annotations
 
 
 class Gap(NamedTuple):
@@ -101,7 +101,7 @@ def solve_as_written(module: Module, cuts: Sequence[str] = ()) -> Solved:
 def _solve(module: Module, cuts: Sequence[str], *, only_options: bool = False) -> Solved:
     parts = AxisParts.of(module.mesh, [*named_axes(module, only_options=only_options), *cuts])
     sites = sites_of(module, parts)
-    axes = Axes(module, sites, parts, UnsplitProgram.of(sites), is_cut=bool(cuts))
+    axes = Axes(module, sites, parts, UnsplitProgram.of(sites), is_resizing_bitcast=bool(cuts))
     return Solved(axes, USUAL, axes.decide(USUAL))
 
 

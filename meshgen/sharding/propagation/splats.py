@@ -16,10 +16,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from meshgen.ir.flatten_manual import is_open
 from meshgen.ir.graph import Graph, Node, NodeSharding, Value
-from meshgen.ir.manual import is_open
 from meshgen.ir.predicates import is_constant, is_control, is_manual
-from meshgen.ir.spread import spread_element
+from meshgen.ir.splats import splat_element
 from meshgen.mesh import Mesh
 from meshgen.ops.classes import ELEMENTWISE
 from meshgen.ops.registry import Rules
@@ -45,7 +45,7 @@ def without_splats(nodes: Sequence[Flat]) -> list[Flat]:
 
 def _is_splat(node: Node, splats: set[Value]) -> bool:
     if is_constant(node):
-        return node.option is None and (not node.result.type.rank or spread_element(node.attrs.value) is not None)
+        return node.option is None and (not node.result.type.rank or splat_element(node.attrs.value) is not None)
     is_made_of_splats = bool(node.operands) and splats.issuperset(node.operands)
     return is_made_of_splats and node.option is None and (node.op == "broadcast_in_dim" or node.op in ELEMENTWISE)
 

@@ -36,7 +36,7 @@ class Link(NamedTuple):
     """The mesh axis that is being decided: its size, bandwidth (bytes/s), and the latency of a collective along it (s).
 
     nests: the axis is a part that the compiler cut off a mesh axis; it only splits dims evenly. pins: moving an
-    annotated argument costs more than its bytes. keeps_rows: the sums that `optimizations/own_rows.py` removes cost
+    annotated argument costs more than its bytes. sharded_by_groups: the sums that `optimizations/group_row_uses.py` removes cost
     nothing.
     """
 
@@ -46,14 +46,14 @@ class Link(NamedTuple):
     latency: float
     nests: bool = False
     pins: bool = True
-    keeps_rows: bool = False
+    sharded_by_groups: bool = False
 
     @staticmethod
-    def of(mesh: Mesh, axis: str, *, is_cut: bool = False, pins: bool = True, is_hurried: bool = False, keeps_rows: bool = False) -> Link:  # fmt: skip
-        nests = is_cut and split_ref(axis)[2] is not None
+    def of(mesh: Mesh, axis: str, *, is_resizing_bitcast: bool = False, pins: bool = True, counts_latency: bool = False, sharded_by_groups: bool = False) -> Link:  # fmt: skip
+        nests = is_resizing_bitcast and split_ref(axis)[2] is not None
         rate = rate_along(mesh, (axis,))
-        latency = rate.latency if is_hurried else DEFAULT.propagation.latency_seconds
-        return Link(axis, mesh.axis_size(axis), rate.bandwidth, latency, nests, pins, keeps_rows)
+        latency = rate.latency if counts_latency else DEFAULT.propagation.latency_seconds
+        return Link(axis, mesh.axis_size(axis), rate.bandwidth, latency, nests, pins, sharded_by_groups)
 
     def seconds(self, source: State, target: State, nbytes: float, *, is_argument: bool = False) -> float:
         """Estimate the seconds to reshard from one state to another (ring model).

@@ -1,6 +1,6 @@
 """Find the cheapest path between two shardings, by A* search over `reshard/moves`.
 
-Cost is time on the mesh's links. Ties go to fewer bytes, then to plain collectives before grouped sends and receives,
+Cost is time on the mesh's links. SizeClasses go to fewer bytes, then to plain collectives before grouped sends and receives,
 then to fewer steps, then to the order of names. `reshard/bounds` gives lower bounds on the rest of a path; the best
 path so far gives an upper bound. No intermediate tile is larger than the larger tile of both ends: reducing in place,
 re-tiling and making partial never need more, so that limit excludes no reshard.

@@ -17,7 +17,7 @@ from meshgen.compilation import Compilation, module_pass
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.regions import all_nodes
 from meshgen.ops.classes import ARRANGING, ELEMENTWISE, JOINING, LOOPS, MADE, TAKING
-from meshgen.ops.duplicates import Grouping, merged_duplicates
+from meshgen.ops.common_subexpressions import Grouping, merged_duplicates
 from meshgen.ops.evaluate.window import fold_kind
 
 _PURE = ELEMENTWISE | ARRANGING | LOOPS | MADE | TAKING

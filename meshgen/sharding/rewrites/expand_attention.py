@@ -26,7 +26,7 @@ def expand_attention(graph: Graph) -> Graph | None:
     return None if rewritten is graph else rewritten
 
 
-def with_split_expanded(graph: Graph, parts_of: Callable[[Value, int], int]) -> Graph | None:
+def expand_split_attentions(graph: Graph, parts_of: Callable[[Value, int], int]) -> Graph | None:
     """Expand the attentions whose keys or depth annotations may split. Returns None if the graph has no such attention.
 
     Args:

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.regions import needed_nodes, rewired
-from meshgen.ops.unchanged import unchanged_operand
+from meshgen.ops.identity_ops import identity_operand
 from meshgen.sharding.rewrites.entry_barriers import entry_barriers
 from meshgen.sharding.rewrites.graph_passes import graph_pass
 
@@ -63,4 +63,4 @@ def _unchanged_operand(node: Node, producers: Mapping[Value, Node]) -> Value | N
         dims, (inner,) = broadcast.attrs.dims, broadcast.operands
         if list(dims) == sorted(dims) and math.prod(inner.type.sizes) == math.prod(operands[0].type.sizes):
             operands = broadcast.operands
-    return unchanged_operand(node, operands) if not _is_kept(node) else None
+    return identity_operand(node, operands) if not _is_kept(node) else None

@@ -1,8 +1,8 @@
-"""Find dims to compute in the frame of a longer dim: dims that a slice takes unevenly out of a split dim.
+"""Find dims to compute in the frame of a longer dim. A frame is the longer dim whose tiles a shorter dim uses.
 
-Example: `%a = slice %x [1:1023]`, `%b = tanh %a` of f32[1024] on 8 devices. Tiles of the 1022 rows would begin one row
-later than tiles of the 1024 rows. So both dims get a frame: 1024 rows in tiles of 128, in which row r is row r - 1 of
-%a.
+Example: `%a = slice %x [1:1023]`, `%b = tanh %a` of f32[1024] on 8 devices. Tiles of the 1022 rows of `%a` would begin
+one row later than tiles of the 1024 rows of `%x`. So `%a` and `%b` get a frame: 1024 rows in tiles of 128, in which row
+r is row r - 1 of `%a`.
 
 All dims that hold the rows of such a slice, through ops that are computed row by row, form one class with one frame.
 Where the class ends (rows are concatenated with others, padded, written into a tensor, or reduced), masks select the
@@ -18,7 +18,7 @@ from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ops.op import Trait
 from meshgen.ops.registry import rule_of, with_trait
-from meshgen.sharding.rewrites.constant_places import window_start
+from meshgen.sharding.rewrites.constant_positions import window_start
 from meshgen.sharding.rewrites.row_views import Frame
 
 Dim = tuple[Value, int]

@@ -83,7 +83,7 @@ def _row_components(node: Node, names: _Names, join: Node, producers: _Producers
     if any(part.type.sizes[dim] != 1 for part in join.operands):
         return {}
     for number, part in enumerate(join.operands):
-        target, row = getattr(attrs, names.indexed)[number], own_dim(part, producers)
+        target, row = getattr(attrs, names.indexed)[number], iota_dim(part, producers)
         is_row = row is not None and row not in used_dims and sizes[target] == part.type.sizes[row]
         if is_row and row is not None and target in getattr(attrs, names.dropped):
             row_components[number] = row
@@ -103,7 +103,7 @@ def _attrs(node: Node, names: _Names, row_components: Mapping[int, int]) -> dict
     }
 
 
-def own_dim(value: Value, producers: _Producers) -> int | None:
+def iota_dim(value: Value, producers: _Producers) -> int | None:
     """Return the dim along which every element of an integer value equals its coordinate, or None for other values."""
     node = producers.get(value)
     if node is None or value.type.dtype[0] not in "iu" or value.type.dtype == "i1":
@@ -113,10 +113,10 @@ def own_dim(value: Value, producers: _Producers) -> int | None:
     elif is_constant(node):
         dim = _counting(np.asarray(node.attrs.value))
     elif node.op in ("broadcast_in_dim", "reshape", "transpose", "convert"):
-        inner = own_dim(node.operands[0], producers)
+        inner = iota_dim(node.operands[0], producers)
         dim = None if inner is None else _carried(node, inner)
     elif node.op == "select" and _is_below_zero(node.operands[0], node.operands[2], producers):
-        dim = own_dim(node.operands[2], producers)  # a coordinate is never below zero
+        dim = iota_dim(node.operands[2], producers)  # a coordinate is never below zero
     else:
         return None
     is_exact = dim is not None and value.type.sizes[dim] - 1 <= integer_range(value.type.dtype)[1]

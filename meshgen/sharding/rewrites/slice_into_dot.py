@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.regions import captured
-from meshgen.ops.classes import MATRIX_PRODUCTS
+from meshgen.ops.classes import GEMMS
 from meshgen.ops.registry import rule_of
 from meshgen.sharding.rewrites.graph_passes import graph_pass
 
@@ -25,7 +25,7 @@ def slice_into_dot(graph: Graph) -> Graph | None:
     uses, outputs = graph.index.uses, {*graph.outputs, *(value for node in graph.nodes for value in captured(node))}
     moved: dict[Value, tuple[int, int]] = {}  # result of a dot -> (operand, dim) to slice instead of the result
     for node in graph.nodes:
-        is_free = node.op in MATRIX_PRODUCTS and node.option is None and node.result not in outputs
+        is_free = node.op in GEMMS and node.option is None and node.result not in outputs
         if is_free and (operand_dim := _sliced_operand_dim(node, [user for user, _ in uses[node.result]])):
             moved[node.result] = operand_dim
     if not moved:

@@ -17,15 +17,15 @@ import numpy as np
 from meshgen.compilation import Compilation, module_pass
 from meshgen.ir.graph import Graph, Module, Node, TensorType, Value
 from meshgen.ir.regions import captured, needed_nodes
-from meshgen.ops.classes import UNSTORED
+from meshgen.ops.classes import NEVER_STORED
 from meshgen.ops.evaluate.common import bits, integer_range
 from meshgen.ops.evaluate.window import fold_kind
 from meshgen.ops.registry import rule_of
 from meshgen.sharding.partitioners.builder import INDEX, neutral_scalar
-from meshgen.sharding.partitioners.run_time_places import window_sizes
+from meshgen.sharding.partitioners.dynamic_positions import window_sizes
 from meshgen.sharding.propagation.solve import solve_as_written
 from meshgen.sharding.rewrites.bodies import everywhere
-from meshgen.sharding.rewrites.constant_places import window_start
+from meshgen.sharding.rewrites.constant_positions import window_start
 from meshgen.sharding.rewrites.frames import (
     CARRIERS,
     CARRIERS_ALONG_OTHER_DIMS,
@@ -258,4 +258,4 @@ def _update(node: Node) -> Value:
 
 def _without_unused(graph: Graph) -> Graph:
     """Return the graph without unused slices, pads and constants."""
-    return replace(graph, nodes=needed_nodes(graph.nodes, graph.outputs, lambda node: node.op not in UNSTORED))
+    return replace(graph, nodes=needed_nodes(graph.nodes, graph.outputs, lambda node: node.op not in NEVER_STORED))

@@ -10,17 +10,17 @@ from meshgen.testing.generators import (
     contraction,
     control,
     elementwise,
+    gather_scatter,
     linalg,
-    lookup,
     movement,
     patterns,
-    repeated,
     windows,
 )
+from meshgen.testing.generators import repeated_operands as repeated
 from meshgen.testing.generators.writer import ODD, OPEN, USUAL, WIDE, Variety, Writer
 
 OPS: tuple[Callable[[Writer], None], ...] = (
-    *elementwise.OPS, *movement.OPS, *contraction.OPS, *lookup.OPS, *windows.OPS, *control.OPS,
+    *elementwise.OPS, *movement.OPS, *contraction.OPS, *gather_scatter.OPS, *windows.OPS, *control.OPS,
     *collectives.OPS, *patterns.OPS, *linalg.OPS,
 )  # fmt: skip
 ODD_OPS: tuple[Callable[[Writer], None], ...] = (

@@ -36,7 +36,7 @@ def smooth(dtype: str, operands: int) -> tuple[str, ...]:
     """Return the plain ops with `operands` operands that accept every number of an element type, without poles or
     discontinuities.
     """
-    excluded = {Trait.POLES, Trait.JUMPS}
+    excluded = {Trait.POLES, Trait.DISCONTINUOUS}
     candidates = [op for op in _PLAIN if op.domains == (Domain.ANY,) * operands and not op.traits & excluded]
     return tuple(op.name for op in candidates if takes(op.name, dtype))
 
@@ -45,7 +45,7 @@ def _add(writer: Writer, op: Op) -> None:
     """Append a plain op on a value of a supported type. Complex types are excluded, because complex functions have
     branch cuts.
     """
-    exact = Trait.JUMPS in op.traits
+    exact = Trait.DISCONTINUOUS in op.traits
 
     def fits(value: Value) -> bool:
         return takes(op.name, value.type.dtype) and not is_complex(value.type.dtype)

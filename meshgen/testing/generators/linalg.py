@@ -58,7 +58,7 @@ def _matrix(writer: Writer, shape: tuple[int, ...], dtype: str) -> Value:
 _ROUTINES = (("getrf", ""), ("geqrf", ""), ("syevd", "mode=V uplo=L"), ("gesdd", "mode=S"), ("gehrd", ""))
 
 
-def factorise(writer: Writer) -> None:
+def factorize(writer: Writer) -> None:
     """Append a factorization of constant matrices. They are constants so that all devices factorize equal matrices to
     equal factors.
     """
@@ -82,4 +82,4 @@ def solve(writer: Writer) -> None:
         writer.add("triangular_solve", [matrix, value], None, attrs, rounds=True)
 
 
-OPS = (make_complex, of_complex, of_complex, transform, factorise, solve)
+OPS = (make_complex, of_complex, of_complex, transform, factorize, solve)

@@ -15,7 +15,7 @@ import numpy as np
 from meshgen.ir.graph import DTYPES, Graph, Module, Node, TensorType, Value
 from meshgen.ir.symbols import Dim, Expr, Floor, names_in
 from meshgen.mesh import Mesh, split_ref
-from meshgen.sharding.unknown import axis_references
+from meshgen.sharding.unknown_axes import axis_references
 from meshgen.sizes.size_ops import SHAPE, STATIC
 from meshgen.testing.generators.shardings import MAX_DEVICES
 from meshgen.testing.generators.writer import MAX_ELEMENTS, MAX_SIZE, Writer

@@ -11,7 +11,7 @@ import numpy as np
 
 from meshgen.ir.graph import Annotation, Graph, Module, Node, Value
 from meshgen.mesh import Mesh, make_mesh
-from meshgen.sharding.multi_mesh.place import place
+from meshgen.sharding.multi_mesh.mesh_assignment import place
 from meshgen.spec import Sharding
 from meshgen.testing.generators.shardings import random_annotation, random_mesh, random_option
 from meshgen.testing.generators.writer import Writer

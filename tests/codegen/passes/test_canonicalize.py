@@ -7,7 +7,7 @@ import pytest
 
 from meshgen.codegen.passes.canonicalize import canonicalize
 from meshgen.ir.graph import Graph, Node, TensorType, Value
-from meshgen.ir.spread import uniform_element
+from meshgen.ir.splats import uniform_element
 from meshgen.ops import constants
 from meshgen.ops.evaluate.evaluator import Evaluator, evaluate
 from tests.codegen.bodies import Body, random_args

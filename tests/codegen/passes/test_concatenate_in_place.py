@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from meshgen.codegen.fuse import fuse
-from meshgen.codegen.fusion.grouped import grouped
-from meshgen.codegen.fusion.groups import Grouping
+from meshgen.codegen.fusion.group_growth import Grouping
+from meshgen.codegen.fusion.grouping import grouped
 from meshgen.codegen.packaging.package import write_module
 from meshgen.codegen.passes.concatenate_in_place import concatenate_in_place
 from meshgen.codegen.scheduling.schedule import schedule

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from meshgen.codegen.fuse import fuse
-from meshgen.codegen.missing_kernels import lacking_faults
+from meshgen.codegen.missing_kernels import missing_kernel_faults
 from meshgen.codegen.passes.expand_linalg import expand_linalg
 from meshgen.ir.graph import Graph, Module
 from meshgen.ops.evaluate.evaluator import evaluate
@@ -99,4 +99,4 @@ def test_expanded_linalg_ops_all_have_kernels() -> None:
     types, result = [value.type for value in graph.inputs], graph.outputs[0].type
     fused = fuse(Module(ONE, graph, "partition", "main", in_types=types, out_types=[result],
                         in_shardings=[P(None, None)] * 2, out_shardings=[P(None, None)]))  # fmt: skip
-    assert not lacking_faults((body, 1) for body in fused.kernels.values())
+    assert not missing_kernel_faults((body, 1) for body in fused.kernels.values())

@@ -17,7 +17,7 @@ from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.builder import Builder
 from meshgen.ir.graph import Graph, TensorType, Value
 from meshgen.ops.classes import PRODUCTS, REDUCTIONS
-from meshgen.ops.dot_dims import product_extents
+from meshgen.ops.dot_dims import gemm_extents
 from meshgen.ops.evaluate.common import neutral
 from meshgen.ops.evaluate.evaluator import evaluate
 from tests.codegen.bodies import Body, random_args
@@ -166,7 +166,7 @@ def test_split_convolution_does_not_exceed_one_wave() -> None:
     split = after(split_reduction, kernel_gradient(64, 16, 64, 64, "f32"))
     (node,) = [node for node in split.nodes if node.op == "convolution"]
     tiles = 9 * 64 // DEFAULT.fusion.split_columns
-    assert 1 < product_extents(node)[0] <= DEFAULT.fusion.programs // tiles
+    assert 1 < gemm_extents(node)[0] <= DEFAULT.fusion.programs // tiles
 
 
 @pytest.mark.parametrize("graph", [

@@ -12,7 +12,7 @@ import pytest
 from meshgen.codegen.triton_source import KernelSource
 from meshgen.codegen.tuning import tuner
 from meshgen.codegen.tuning.forms import candidates
-from meshgen.codegen.tuning.rewrite import modules_of
+from meshgen.codegen.tuning.kernel_replacement import modules_of
 from meshgen.codegen.tuning.table import TuningTable
 from meshgen.codegen.tuning.tuner import Measured, measure
 from meshgen.errors import MissingError, RuntimeFailure

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import meshgen as mg
-from meshgen.codegen.tuning.files import on_emulated, tune_file
+from meshgen.codegen.tuning.module_tuning import on_emulated, tune_file
 from meshgen.codegen.tuning.table import read_table
 from meshgen.codegen.tuning.tuner import Measured
 from meshgen.errors import RuntimeFailure, UsageError

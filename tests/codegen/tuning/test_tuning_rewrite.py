@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import meshgen as mg
-from meshgen.codegen.tuning.rewrite import Change, key_of, modules_of, with_forms
+from meshgen.codegen.tuning.kernel_replacement import Change, key_of, modules_of, with_forms
 from meshgen.codegen.tuning.tuner import measure
 from meshgen.ir.graph import Graph
 from meshgen.runtime.cuda.device import Device, Launch

@@ -5,17 +5,17 @@ from __future__ import annotations
 import pytest
 
 from meshgen.frontend.opening.fitting import Formulas
-from meshgen.frontend.opening.formulas import computed
-from meshgen.frontend.opening.points import Ranges, far_point_of, more_points_of, points_of
+from meshgen.frontend.opening.formula_text import computed
+from meshgen.frontend.opening.points import Ranges, far_fitting_point, fitting_points, quotient_points
 from meshgen.ir.symbols import Expr
 
 OPEN: Ranges = {"s": (0, None)}
 
 
 def formulas(ranges: Ranges, *, rounds: bool = False) -> Formulas:
-    points = points_of(ranges)
+    points = fitting_points(ranges)
     assert points is not None
-    return Formulas([*points, far_point_of(ranges), *(more_points_of(ranges) if rounds else ())], rounds=rounds)
+    return Formulas([*points, far_fitting_point(ranges), *(quotient_points(ranges) if rounds else ())], rounds=rounds)
 
 
 def fit_formula(formulas: Formulas, text: str) -> Expr | None:

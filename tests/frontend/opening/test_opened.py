@@ -13,8 +13,8 @@ import pytest
 import meshgen as mg
 from meshgen.calls.signature import Signature
 from meshgen.errors import ProgramError
-from meshgen.frontend.opening.limits import Limit
 from meshgen.frontend.opening.program import opened
+from meshgen.frontend.opening.size_assertions import Limit
 from meshgen.frontend.tracer import trace
 from meshgen.ir.graph import Module
 from meshgen.mlir.text import parse_text, print_text

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from meshgen.frontend.torch.live import written_out
+from meshgen.frontend.torch.export import decompose_unsupported
 from tests.frontend.pytorch.archives import DATA_FOLDER, save
 
 
@@ -69,7 +69,7 @@ def write(name: str) -> None:
     import torch
 
     model, args = {"tied": tied, "gradients": gradients}[name]()
-    save(written_out(torch.export.export(model, args)), f"{name}.pt2")
+    save(decompose_unsupported(torch.export.export(model, args)), f"{name}.pt2")
     inputs, results = (torch.utils._pytree.tree_leaves(tree) for tree in (args, model(*args)))
     arrays = {f"arg{i}": tensor.numpy() for i, tensor in enumerate(inputs)}
     arrays |= {

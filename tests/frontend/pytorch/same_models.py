@@ -45,7 +45,7 @@ def write_torch(*names: str) -> None:
     import torch
 
     from bench.models import catalog
-    from meshgen.frontend.torch.live import exported
+    from meshgen.frontend.torch.export import exported
 
     models = _of_transformers()
     for name, of_bench in OF_BENCH.items():

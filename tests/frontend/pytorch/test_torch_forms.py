@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import meshgen as mg
-from meshgen.calls.classes import Form, constant_form, constant_of, made_of
+from meshgen.calls.structure_forms import Form, constant_form, constant_of, rebuild_structure
 from meshgen.cli import main
 from meshgen.errors import ArgumentError, ProgramError
 from meshgen.frontend.torch.nodes import named_results
@@ -212,7 +212,7 @@ def test_use_of_masked_gradient_is_rejected(tmp_path: Path) -> None:
 
 def test_object_of_missing_class_has_attributes_and_items() -> None:
     form = Form("object", "ModelOutput", origin=json.dumps(["absent.ModelOutput", '["logits", "items"]']))
-    output = made_of(form, {"logits": 1, "items": 2}, {})
+    output = rebuild_structure(form, {"logits": 1, "items": 2}, {})
     assert (output.logits, output["logits"], output[0], output[-1], output[:1]) == (1, 1, 1, 2, (1,))
     assert output.to_tuple() == (1, 2) and [*output] == ["logits", "items"] and len(output) == 2
     with pytest.raises(KeyError):
@@ -222,6 +222,6 @@ def test_object_of_missing_class_has_attributes_and_items() -> None:
 def test_file_cannot_construct_arbitrary_classes() -> None:
     """The importer may only construct named tuples and classes that are registered with torch."""
     form = Form("named", "Popen", origin=json.dumps(["subprocess.Popen", "null"]))
-    assert type(made_of(form, {"args": 1}, {})).__mro__[1] is tuple
+    assert type(rebuild_structure(form, {"args": 1}, {})).__mro__[1] is tuple
     form = Form("object", "Popen", origin=json.dumps(["subprocess.Popen", "null"]))
-    assert made_of(form, {"args": 1}, {}).args == 1
+    assert rebuild_structure(form, {"args": 1}, {}).args == 1

@@ -10,7 +10,7 @@ import pytest
 import meshgen as mg
 from meshgen.errors import ProgramError, UsageError
 from meshgen.frontend.torch.ops import find_op
-from meshgen.frontend.torch.values import READ_ONLY, SAME, SPLITS, VIEWS
+from meshgen.frontend.torch.views import READ_ONLY, SAME, SPLITS, VIEWS
 from tests.frontend.pytorch import archives
 from tests.frontend.pytorch.cases import arguments
 from tests.frontend.pytorch.test_torch_ops import check

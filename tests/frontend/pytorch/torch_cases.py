@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from torch._higher_order_ops import map as mapped
 from torch._higher_order_ops import scan, while_loop
 
-from meshgen.frontend.torch.live import serialized
+from meshgen.frontend.torch.export import serialized
 from tests.frontend.pytorch import op_cases
 from tests.frontend.pytorch.cases import CASES_FILE, arguments
 

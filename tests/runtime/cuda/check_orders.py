@@ -29,7 +29,7 @@ from meshgen.api import plan
 from meshgen.commands.time_limit import add_time_limit, time_limit
 from meshgen.errors import CodegenError, MeshgenError
 from meshgen.mlir.text import parse_text
-from meshgen.runtime.emulation import Emulation
+from meshgen.runtime.emulation_options import Emulation
 from meshgen.runtime.module import LoadedModule
 from meshgen.testing.oracle import compare, meaning, whole
 from tests.emulator.programs import programs_in, say

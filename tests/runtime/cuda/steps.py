@@ -22,7 +22,7 @@ from meshgen.errors import MissingError
 from meshgen.runtime.cuda import code
 from meshgen.runtime.cuda.api import Api, emulated, real
 from meshgen.runtime.cuda.execute import Executor, Program
-from meshgen.runtime.loaded import Loaded
+from meshgen.runtime.engine_interfaces import Loaded
 from meshgen.runtime.module import LoadedModule
 from meshgen.runtime.plan import Schedule
 from meshgen.runtime.random_arrays import random_array
@@ -30,7 +30,7 @@ from meshgen.runtime.random_arrays import random_array
 Array = np.ndarray[Any, Any]
 REAL = os.environ.get("MESHGEN_TEST_GPUS") == "real"
 TARGET = os.environ.get("MESHGEN_TEST_TARGET", "cuda:sm_80,sm_90")
-looks_into_emulated_gpus = pytest.mark.skipif(REAL, reason="looks into emulated GPUs")
+inspects_emulated_gpus = pytest.mark.skipif(REAL, reason="looks into emulated GPUs")
 
 
 def planned(text: str, folder: Path, **options: Any) -> LoadedModule:

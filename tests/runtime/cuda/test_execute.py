@@ -27,7 +27,7 @@ from tests.runtime.cuda.steps import (
     executor_of,
     filled,
     gpus,
-    looks_into_emulated_gpus,
+    inspects_emulated_gpus,
     on_gpus,
     planned,
     programs,
@@ -137,7 +137,7 @@ def test_stored_arguments_are_uploaded_once(tmp_path: Path) -> None:
     assert len(uploads) == 4 * (3 + 2)  # in three steps, four ranks upload x each time, and both weights only once
 
 
-@looks_into_emulated_gpus
+@inspects_emulated_gpus
 def test_executor_close_frees_all_memory(module: LoadedModule) -> None:
     api = gpus(module)
     executor = Executor(programs(module), api)
@@ -146,7 +146,7 @@ def test_executor_close_frees_all_memory(module: LoadedModule) -> None:
     assert api.machine and api.machine.memory.live == () and api.machine.used == [0] * module.ranks
 
 
-@looks_into_emulated_gpus
+@inspects_emulated_gpus
 def test_abort_destroys_graphs_before_communicators(tmp_path: Path) -> None:
     module = planned(mlp(y=("x", "y")), tmp_path)
     api = gpus(module)
@@ -158,7 +158,7 @@ def test_abort_destroys_graphs_before_communicators(tmp_path: Path) -> None:
     assert api.machine.fault is None and api.machine.memory.live == ()
 
 
-@looks_into_emulated_gpus
+@inspects_emulated_gpus
 def test_failed_executor_setup_frees_all_memory(module: LoadedModule, monkeypatch: pytest.MonkeyPatch) -> None:
     api, allocate = gpus(module), Device.allocate
 
@@ -182,7 +182,7 @@ def test_executor_restores_current_context_of_caller(module: LoadedModule) -> No
     contexts = [api.cuda("cuCtxGetCurrent")]
     executor.run(inputs)
     contexts.append(api.cuda("cuCtxGetCurrent"))
-    issue = executor.issue_of_step()
+    issue = executor.step_launcher()
     assert issue
     issue()
     contexts.append(api.cuda("cuCtxGetCurrent"))
@@ -283,14 +283,14 @@ def test_program_on_two_meshes_matches_reference(seed: int, tmp_path: Path) -> N
 # --- errors ---------------------------------------------------------------------------------------------------------
 
 
-@looks_into_emulated_gpus
+@inspects_emulated_gpus
 def test_kernel_without_code_is_rejected_on_real_gpus(module: LoadedModule) -> None:
     api = gpus(module)
     with pytest.raises(MissingError, match=r"MG0602: kernel '.*' has no code for any GPU"):
         Executor(programs(module), Api(api.driver, None, api.nccl))
 
 
-@looks_into_emulated_gpus
+@inspects_emulated_gpus
 def test_kernel_compiled_for_other_gpu_is_rejected(module: LoadedModule) -> None:
     from meshgen.runtime.cuda.code import code_of
 
@@ -300,7 +300,7 @@ def test_kernel_compiled_for_other_gpu_is_rejected(module: LoadedModule) -> None
         Executor([program], gpus(module))
 
 
-@looks_into_emulated_gpus
+@inspects_emulated_gpus
 def test_emulated_gpu_rejects_kernel_without_ptx(module: LoadedModule) -> None:
     from meshgen.runtime.cuda.code import code_of
     from meshgen.runtime.module_file.manifest import Binary
@@ -315,7 +315,7 @@ def test_emulated_gpu_rejects_kernel_without_ptx(module: LoadedModule) -> None:
 # --- devices that hang ----------------------------------------------------------------------------------------------
 
 
-@looks_into_emulated_gpus
+@inspects_emulated_gpus
 def test_hung_local_devices_are_aborted_after_timeout(module: LoadedModule, monkeypatch: pytest.MonkeyPatch) -> None:
     """Emulated devices detect at once that all of them wait. The test disables this (`is_stuck`), as on real devices."""
     api = gpus(module)

@@ -42,7 +42,7 @@ class TwoDevices:
 EXPECTED = [[0, 1, 2, 3], [10, 11, 12, 13]]
 
 
-def calls_of(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def single_operand_calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     calls: list[str] = []
     cuda = Api.cuda
     monkeypatch.setattr(Api, "cuda", lambda self, name, *args: (calls.append(name), cuda(self, name, *args))[1])
@@ -52,7 +52,7 @@ def calls_of(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_graph_launch_runs_work_of_all_devices(monkeypatch: pytest.MonkeyPatch) -> None:
     two_devices = TwoDevices()
     assert two_devices.graph.nodes == 2
-    calls = calls_of(monkeypatch)
+    calls = single_operand_calls(monkeypatch)
     assert two_devices.step() == EXPECTED
     assert calls.count("cuGraphLaunch") == 1
 
@@ -60,7 +60,7 @@ def test_graph_launch_runs_work_of_all_devices(monkeypatch: pytest.MonkeyPatch) 
 def test_recapture_with_new_pointers_updates_graph_in_place(monkeypatch: pytest.MonkeyPatch) -> None:
     two_devices = TwoDevices()
     two_devices.targets = [device.allocate(16, "other target") for device in two_devices.devices]
-    calls = calls_of(monkeypatch)
+    calls = single_operand_calls(monkeypatch)
     two_devices.graph.capture(two_devices.issue)
     assert "cuGraphInstantiate" not in calls
     assert two_devices.step() == EXPECTED
@@ -69,7 +69,7 @@ def test_recapture_with_new_pointers_updates_graph_in_place(monkeypatch: pytest.
 def test_recapture_with_new_topology_instantiates_new_graph(monkeypatch: pytest.MonkeyPatch) -> None:
     two_devices = TwoDevices()
     two_devices.repeat = 3
-    calls = calls_of(monkeypatch)
+    calls = single_operand_calls(monkeypatch)
     two_devices.graph.capture(two_devices.issue)
     assert calls.count("cuGraphInstantiate") == 1 and calls.count("cuGraphExecDestroy") == 1
     assert two_devices.graph.nodes == 6 and two_devices.step() == EXPECTED

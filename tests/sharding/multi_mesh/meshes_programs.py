@@ -21,7 +21,7 @@ def stages_of(module: Module, last: str = "fuse") -> dict[str, Module]:
     return run_stages(module, CPU, Timing(), last)
 
 
-def assert_right(module: Module) -> dict[str, Module]:
+def assert_correct_at_all_stages(module: Module) -> dict[str, Module]:
     """Check the results against the oracle at stages partition and fuse."""
     stages = stages_of(module)
     for stage in ("partition", "fuse"):
@@ -30,7 +30,7 @@ def assert_right(module: Module) -> dict[str, Module]:
     return stages
 
 
-def assert_reads_back(module: Module) -> None:
+def assert_text_round_trips(module: Module) -> None:
     """Check that the text of every stage parses back unchanged and compiles to correct results."""
     for stage, staged in stages_of(module, "schedule").items():
         text = print_text(staged)

@@ -6,7 +6,7 @@ import pytest
 
 from meshgen.errors import MeshgenError
 from meshgen.mlir.text import parse_text
-from tests.sharding.multi_mesh.meshes_programs import assert_reads_back, ops, stages_of
+from tests.sharding.multi_mesh.meshes_programs import assert_text_round_trips, ops, stages_of
 
 ALL_MANUAL = """
 sdy.mesh @a = <["x"=2]>
@@ -99,7 +99,7 @@ func.func @main(%x: tensor<4x4xf32>) -> tensor<8x4xf32> {
 )
 def test_collectives_on_second_mesh_parse_back_at_every_stage(text: str) -> None:
     module = parse_text(text)
-    assert_reads_back(module)
+    assert_text_round_trips(module)
     partitioned = stages_of(module, "partition")["partition"]
     moves = {"all_reduce", "all_gather", "shift", "permute_pairs"}
     assert moves & {*ops(partitioned, 1)}
@@ -108,7 +108,7 @@ def test_collectives_on_second_mesh_parse_back_at_every_stage(text: str) -> None
 def test_local_program_is_assigned_to_the_grid_of_its_collectives() -> None:
     module = parse_text(TILES)
     assert module.stage == "partition" and module.mesh.name == "b" and not module.meshes
-    assert_reads_back(module)
+    assert_text_round_trips(module)
 
 
 def test_local_program_with_collectives_on_two_grids_is_rejected() -> None:

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 import meshgen as mg
-from meshgen.ccl.between import Ends, between, messages
+from meshgen.ccl.mesh_transfers import Ends, between, messages
 from meshgen.mesh import make_mesh
 from meshgen.sharding.analyze import analyze
 from meshgen.spec import Sharding, fit
 from tests.sharding.multi_mesh.meshes_programs import (
     SOURCES,
     TARGETS,
-    assert_right,
+    assert_correct_at_all_stages,
     ops,
     stages_of,
     traced,
@@ -68,7 +68,7 @@ def test_empty_value_is_not_transferred() -> None:
         return mg.annotate(mg.concatenate([x, y]), mg.P(mesh="b")) * 2.0
 
     module = traced(program, types=["f32[0,4]", "f32[6,4]"], in_specs={"x": mg.P(mesh="a"), "y": mg.P(mesh="b")})
-    stages = assert_right(module)
+    stages = assert_correct_at_all_stages(module)
     assert [ops(stages["optimize"], part).count(op) for part, op in enumerate(("transfer_send", "transfer_recv"))] == [0, 0]  # fmt: skip
 
 

@@ -19,7 +19,7 @@ from meshgen.mlir.text import parse_text
 from meshgen.ops.evaluate.evaluator import evaluate
 from meshgen.reports.explain import explain
 from meshgen.testing.lockstep import on_one_device
-from tests.sharding.multi_mesh.meshes_programs import assert_reads_back, assert_right
+from tests.sharding.multi_mesh.meshes_programs import assert_correct_at_all_stages, assert_text_round_trips
 
 SHAPES = [(8,), (2, 4), (4, 2), (2, 2, 2), (1, 8), (12,), (3, 4), (4, 3), (2, 6), (6, 2), (2, 2, 3), (2, 1, 3, 2)]
 
@@ -68,10 +68,10 @@ def test_meshes_with_same_devices_are_merged(text: str) -> None:
     module = parse_text(text)
     assert not module.meshes and module.mesh.sizes == (2, 4)
     assert module.in_annotations[0] and module.in_annotations[0].sharding.dims == (("a", "b"), ())
-    stages = assert_right(module)
+    stages = assert_correct_at_all_stages(module)
     assert not stages["fuse"].parts
     assert "all_to_all" in [node.op for node in stages["optimize"].graph.nodes]
-    assert_reads_back(module)
+    assert_text_round_trips(module)
 
 
 def stages(text: str) -> Module:
@@ -82,7 +82,7 @@ def stages(text: str) -> Module:
 
 def test_meshes_with_disjoint_devices_become_stages() -> None:
     other_ids = IDS.replace("[0, 1, 2, 3, 4, 5, 6, 7]", "[8, 9, 10, 11, 12, 13, 14, 15]")
-    assert_right(stages(with_ids(IDS, other_ids)))
+    assert_correct_at_all_stages(stages(with_ids(IDS, other_ids)))
 
 
 def test_equally_large_sdy_meshes_share_devices_by_default() -> None:
@@ -110,7 +110,7 @@ def test_mesh_with_non_nesting_axes_is_reordered() -> None:
     module = parse_text(text.replace("16x", "18x"))
     assert module.mesh.sizes == (2, 3) and module.reordered == {"mesh_0": (0, 1, 2, 3, 4, 5)}
     assert module.graph.nodes[1].attrs.sharding.dims == (("y",), ("x",))
-    assert_right(module)
+    assert_correct_at_all_stages(module)
 
 
 MANUAL = """    %1 = sdy.manual_computation(%0) in_shardings=[<@MESH, [{"AXIS"}, {}]>] out_shardings=[<@MESH, [{"AXIS"}, {}]>] manual_axes={"AXIS"} (%t: tensor<ROWSx12xf32>) {
@@ -131,8 +131,8 @@ def manual(mesh: str, axis: str, rows: int, groups: str, count: str) -> str:
 
 
 def test_manual_computation_on_either_merged_mesh() -> None:
-    assert_right(parse_text(manual("mesh", "x", 2, "[[0, 1, 2, 3, 4, 5, 6, 7]]", "1x8")))
-    assert_right(parse_text(manual("mesh_0", "a", 8, "[[0, 4], [1, 5], [2, 6], [3, 7]]", "4x2")))
+    assert_correct_at_all_stages(parse_text(manual("mesh", "x", 2, "[[0, 1, 2, 3, 4, 5, 6, 7]]", "1x8")))
+    assert_correct_at_all_stages(parse_text(manual("mesh_0", "a", 8, "[[0, 4], [1, 5], [2, 6], [3, 7]]", "4x2")))
 
 
 def manual_over_sub_axes() -> str:
@@ -151,8 +151,8 @@ def test_manual_axes_split_axes_of_merged_mesh() -> None:
     module = parse_text(text)
     assert module.mesh.names == ("x", "y.0", "y.1") and module.mesh.sizes == (2, 2, 2)
     assert module.in_annotations[0] and module.in_annotations[0].sharding.dims == (("y.0", "y.1"), ())
-    assert_right(module)
-    assert_reads_back(module)
+    assert_correct_at_all_stages(module)
+    assert_text_round_trips(module)
 
 
 def test_overlapping_manual_sub_axes_are_rejected() -> None:
@@ -204,14 +204,14 @@ def test_tiles_are_permuted_for_other_device_order(axes: tuple[str, str], counts
     Its sharding [a, b] places tiles as [y, x] does on a mesh with devices in ascending order.
     """
     module = parse_text(TRANSPOSED.replace("A", axes[0]).replace("B", axes[1]))
-    stages = assert_right(module)
+    stages = assert_correct_at_all_stages(module)
     moves = [
         node.op
         for node in stages["partition"].graph.nodes
         if node.op in ("permute", "retile", "all_gather", "all_to_all")
     ]
     assert {op: moves.count(op) for op in moves} == counts
-    assert_reads_back(module)
+    assert_text_round_trips(module)
 
 
 ORDERED = """sdy.mesh @mesh = <["x"=2, "y"=2], device_ids=[0, 2, 1, 3]>
@@ -242,7 +242,7 @@ def test_collectives_use_device_ids_of_mesh() -> None:
     np.testing.assert_array_equal(summed, (a[:2] + a[2:])[:, :3])
     np.testing.assert_array_equal(moved, np.roll(a, 3, axis=1))
     np.testing.assert_array_equal(numbers, [0, 2, 1, 3])
-    assert_right(module)
+    assert_correct_at_all_stages(module)
 
 
 REVERSED = ORDERED.replace("[0, 2, 1, 3]>", "[3, 1, 2, 0]>").replace("[[0, 1], [2, 3]]", "[[3, 2], [1, 0]]")
@@ -257,14 +257,14 @@ def test_single_mesh_accepts_any_device_order() -> None:
     np.testing.assert_array_equal(summed, (a[:2] + a[2:])[:, :3])
     np.testing.assert_array_equal(moved, np.roll(a, 3, axis=1))
     np.testing.assert_array_equal(numbers, [3, 1, 2, 0])
-    assert_right(module)
+    assert_correct_at_all_stages(module)
 
 
 def test_irregular_device_order_is_dropped_and_reported() -> None:
     module = parse_text(TRANSPOSED.replace("[0, 2, 1, 3]", "[3, 2, 1, 0]").replace("A", "a").replace("B", "b"))
     assert module.out_annotations[0] and module.out_annotations[0].sharding.dims == (("x",), ("y",))
-    assert_right(module)
-    assert_reads_back(module)
+    assert_correct_at_all_stages(module)
+    assert_text_round_trips(module)
     report = explain(plan(module, target="cpu"), verbose=True)
     assert "Meshes whose order of devices is not kept\n@columns, devices [3, 2, 1, 0]" in report
 
@@ -323,7 +323,7 @@ def test_manual_computations_use_device_ids_of_own_mesh(calls: bool) -> None:
     np.testing.assert_array_equal(moved, np.roll(a, 3, axis=1))
     np.testing.assert_array_equal(reordered_ids, [3, 1, 2, 0])
     np.testing.assert_array_equal(plain_ids, [0, 1, 2, 3])
-    assert_right(module)
+    assert_correct_at_all_stages(module)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 import meshgen as mg
 from meshgen.cli import main
 from meshgen.compiled.executable import Executable
-from meshgen.compiled.on_meshes import PartsExecutable
+from meshgen.compiled.multi_mesh import PartsExecutable
 from meshgen.reports.explain import explain_collective, explanations
 
 PROGRAM = """shard.grid @s0(shape = 2x2) {axis_names = ["dp", "tp"]}

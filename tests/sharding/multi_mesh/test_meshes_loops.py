@@ -6,7 +6,7 @@ import pytest
 
 from meshgen.errors import ShardingError
 from tests.sharding.multi_mesh.meshes_programs import (
-    assert_right,
+    assert_correct_at_all_stages,
     on_main,
     ops,
     stages_of,
@@ -34,7 +34,7 @@ LOOP = """
 
 
 def test_counted_loop_over_meshes_is_unrolled() -> None:
-    stages = assert_right(on_main(LOOP.replace("LIMIT", "%n")))
+    stages = assert_correct_at_all_stages(on_main(LOOP.replace("LIMIT", "%n")))
     assert ops(stages["propagate"], 0).count("transfer_send") == 3
     assert ops(stages["propagate"], 1).count("transfer_recv") == 3
 

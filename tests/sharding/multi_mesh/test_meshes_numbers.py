@@ -16,7 +16,7 @@ from tests.sharding.multi_mesh.meshes_programs import (
     SOURCES,
     TARGETS,
     annotate_on_grid,
-    assert_right,
+    assert_correct_at_all_stages,
     on_main,
     ops,
     traced,
@@ -29,7 +29,7 @@ def test_transfer_between_any_two_shardings_is_correct(source: Sharding, target:
         h = mg.annotate(x * 2.0, replace(source, mesh="a"))
         return mg.annotate(h, replace(target, mesh="b")) + 1.0
 
-    stages = assert_right(traced(program, types=["f32[10,7]"], in_specs=None))
+    stages = assert_correct_at_all_stages(traced(program, types=["f32[10,7]"], in_specs=None))
     assert (
         ops(stages["materialize"], 0).count("transfer_send")
         == ops(stages["materialize"], 1).count("transfer_recv")
@@ -43,7 +43,7 @@ def test_transfer_of_small_and_empty_shards_is_correct(shape: tuple[int, int], m
     def program(x: Any) -> Any:
         return mg.annotate(mg.annotate(x, mg.P("x", mesh="a")) + 1.0, mg.P(None, "x", mesh="b")) * 3.0
 
-    assert_right(traced(program, meshes, [f"f32[{shape[0]},{shape[1]}]"], in_specs=None))
+    assert_correct_at_all_stages(traced(program, meshes, [f"f32[{shape[0]},{shape[1]}]"], in_specs=None))
 
 
 @pytest.mark.parametrize("dtype", ["f32[]", "i1[5]", "bf16[5,2]", "i32[3,3,3]"])
@@ -51,7 +51,7 @@ def test_transfer_of_each_dtype_is_correct(dtype: str) -> None:
     def program(x: Any) -> Any:
         return mg.annotate(mg.annotate(x, mg.P(mesh="a")), mg.P(mesh="b"))
 
-    assert_right(traced(program, types=[dtype], in_specs=None))
+    assert_correct_at_all_stages(traced(program, types=[dtype], in_specs=None))
 
 
 def test_meshes_can_factor_same_axis_name_differently() -> None:
@@ -66,7 +66,9 @@ def test_meshes_can_factor_same_axis_name_differently() -> None:
         )
         return transferred, mg.annotate(y, mg.P(None, "x:(1)2", mesh="b"))
 
-    assert_right(traced(program, {"a": {"x": 6}, "b": {"x": 6}}, ["f32[2,4]", "f32[2,4]"], in_specs=None))
+    assert_correct_at_all_stages(
+        traced(program, {"a": {"x": 6}, "b": {"x": 6}}, ["f32[2,4]", "f32[2,4]"], in_specs=None)
+    )
 
 
 def test_value_used_on_both_meshes_is_transferred_once() -> None:
@@ -76,7 +78,7 @@ def test_value_used_on_both_meshes_is_transferred_once() -> None:
         sharded = mg.annotate(h, mg.P("x", mesh="b"))
         return replicated @ w1, sharded + 1.0, h - 1.0
 
-    stages = assert_right(traced(program))
+    stages = assert_correct_at_all_stages(traced(program))
     assert ops(stages["propagate"], 0).count("transfer_send") == 1
     assert [part.out_numbers for part in stages["fuse"].parts] == [(2,), (0, 1)]
 
@@ -91,7 +93,7 @@ def test_value_is_transferred_back_to_first_mesh() -> None:
         annotate_on_grid("r", "t", "a", "[[1], [0]]")
         + "  %y = stablehlo.add %r, %h : tensor<10x7xf32>\n  return %y : tensor<10x7xf32>"
     )
-    stages = assert_right(on_main(body))
+    stages = assert_correct_at_all_stages(on_main(body))
     assert [op for op in ops(stages["propagate"], 0) if "transfer" in op] == ["transfer_send", "transfer_recv"]
     assert [op for op in ops(stages["propagate"], 1) if "transfer" in op] == ["transfer_recv", "transfer_send"]
 
@@ -101,7 +103,7 @@ def test_partial_sum_is_reduced_before_transfer() -> None:
         return mg.annotate(x @ w, mg.P(mesh="b")) + 1.0
 
     specs = {"x": mg.P(None, "dp", mesh="a"), "w": mg.P("dp", mesh="a")}
-    stages = assert_right(traced(program, types=["f32[10,8]", "f32[8,6]"], in_specs=specs))
+    stages = assert_correct_at_all_stages(traced(program, types=["f32[10,8]", "f32[8,6]"], in_specs=specs))
     assert any(op in ("all_reduce", "reduce_scatter") for op in ops(stages["optimize"], 0))
 
 
@@ -114,7 +116,7 @@ def test_value_is_transferred_around_three_meshes() -> None:
             h = mg.annotate(mg.tanh(h), mg.P(None, "x", mesh=mesh))
         return h
 
-    stages = assert_right(traced(program, meshes, ["f32[7,5]"], in_specs=None))
+    stages = assert_correct_at_all_stages(traced(program, meshes, ["f32[7,5]"], in_specs=None))
     assert [part.mesh.name for part in stages["fuse"].parts] == ["a", "b", "c"]
 
 

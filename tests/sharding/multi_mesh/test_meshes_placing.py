@@ -9,13 +9,13 @@ import pytest
 import meshgen as mg
 from meshgen.api import read
 from meshgen.ir.graph import Module
-from meshgen.sharding.multi_mesh.crossings import propagate_parts
-from meshgen.sharding.multi_mesh.place import place
+from meshgen.sharding.multi_mesh.mesh_assignment import place
 from meshgen.sharding.multi_mesh.split import split_meshes
+from meshgen.sharding.multi_mesh.transfer_shardings import propagate_parts
 from meshgen.sharding.propagate import propagate
 from tests.sharding.multi_mesh.meshes_programs import (
-    assert_reads_back,
-    assert_right,
+    assert_correct_at_all_stages,
+    assert_text_round_trips,
     ops,
     stages_of,
     traced,
@@ -47,7 +47,7 @@ def test_constants_are_duplicated_on_every_mesh() -> None:
         h = mg.annotate(x, mg.P("dp", mesh="a")) + one
         return mg.annotate(h, mg.P("x", mesh="b")) * one
 
-    stages = assert_right(traced(program, types=["f32[10]"], in_specs=None))
+    stages = assert_correct_at_all_stages(traced(program, types=["f32[10]"], in_specs=None))
     assert all("constant" in ops(stages["propagate"], part) for part in (0, 1))
 
 
@@ -59,7 +59,7 @@ def test_sharding_propagates_to_equal_axes_of_other_mesh() -> None:
 
     specs = {"x": mg.P("dp", mesh="a"), "w": mg.P(None, "tp", mesh="b")}
     module = traced(program, meshes, ["f32[8,4]", "f32[4,64]"], in_specs=specs)
-    stages = assert_right(module)
+    stages = assert_correct_at_all_stages(module)
     received = next(n for n in stages["propagate"].parts[1].graph.nodes if n.op == "transfer_recv")
     assert received.sharding is not None and received.sharding.results[0].dims == (("dp",), ())
     assert received.notes.hint == mg.P("dp", None)
@@ -79,11 +79,11 @@ def test_annotation_propagates_over_all_meshes(order: str, end: str) -> None:
     meshes = {mesh: {"dp": 2} for mesh in order}
     annotation = {"x": mg.P("dp", mesh="a")} if end == "in_specs" else {"result": mg.P("dp", mesh="c")}
     module = read(chain_of_stages, meshes, args=["f32[8,4]", "f32[4,4]"], **{end: annotation})[0]
-    stages = assert_right(module)
+    stages = assert_correct_at_all_stages(module)
     for part in stages["propagate"].parts:
         shardings = [node.sharding for node in part.graph.nodes if node.op == "dot_general" and node.sharding]
         assert [sharding.results[0].dims for sharding in shardings] == [(("dp",), ())]
-    assert_reads_back(module)
+    assert_text_round_trips(module)
 
 
 def test_each_mesh_is_propagated_once_without_new_hints(monkeypatch: pytest.MonkeyPatch) -> None:

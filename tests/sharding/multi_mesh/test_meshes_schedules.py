@@ -13,7 +13,7 @@ from meshgen.ir.graph import Module
 from meshgen.mesh import Mesh
 from meshgen.pipeline import context_of, make_schedule
 from meshgen.runtime.plan import Schedule
-from meshgen.runtime.validation.checker_parts import check_parts
+from meshgen.runtime.validation.multi_mesh_checker import check_parts
 from tests.sharding.multi_mesh.meshes_programs import (
     CPU,
     stages_of,

@@ -11,8 +11,8 @@ from meshgen.runtime.simulate import simulate
 from meshgen.testing.oracle import check
 from tests.sharding.multi_mesh.meshes_programs import (
     annotate_on_grid,
-    assert_reads_back,
-    assert_right,
+    assert_correct_at_all_stages,
+    assert_text_round_trips,
     on_main,
     ops,
     stages_of,
@@ -29,7 +29,7 @@ def test_sdy_and_mesh_dialects_declare_several_meshes() -> None:
     )
     module = parse_text(sdy)
     assert [mesh.name for mesh in module.meshes] == ["a", "b"]
-    assert_right(module)
+    assert_correct_at_all_stages(module)
     text = (
         "mesh.cluster @m0(rank = 1, dim_sizes = [2])\nmesh.cluster @m1(rank = 1, dim_sizes = [2])\n"
         "func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> attributes { mesh_cluster = @m0 } {\n"
@@ -37,7 +37,7 @@ def test_sdy_and_mesh_dialects_declare_several_meshes() -> None:
         "  %1 = mesh.annotate %0 {#mesh.shard<@m1, [[0]]>, required = true, as_result = true} : tensor<8xf32> -> tensor<8xf32>\n"
         "  return %1 : tensor<8xf32>\n}\n"
     )
-    stages = assert_right(parse_text(text))
+    stages = assert_correct_at_all_stages(parse_text(text))
     assert ops(stages["propagate"], 0) == ["annotate", "transfer_send"]
 
 
@@ -48,7 +48,7 @@ def test_program_is_assigned_to_the_one_mesh_it_uses() -> None:
 
 
 def test_every_stage_on_several_meshes_round_trips_through_text() -> None:
-    assert_reads_back(traced())
+    assert_text_round_trips(traced())
 
 
 SPMD = """
@@ -113,7 +113,7 @@ def test_collective_permute_to_other_mesh_becomes_transfer() -> None:
     )
     module = parse_text(text)
     assert module.stage == "materialize"
-    stages = assert_right(module)
+    stages = assert_correct_at_all_stages(module)
     assert [ops(stages["partition"], part) for part in (0, 1)] == [["transfer_send"], ["transfer_recv"]]
 
 

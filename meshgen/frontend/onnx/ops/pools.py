@@ -10,8 +10,9 @@ import numpy as np
 
 from meshgen.budget import require_operations
 from meshgen.frontend.onnx.ops.layout import padded
-from meshgen.frontend.onnx.ops.products import padding_of
+from meshgen.frontend.onnx.ops.matmul import padding_of
 from meshgen.frontend.onnx.ops.table import Array, Call, enter_rows, op, require_small_array
+from meshgen.frontend.tracer.convolutions import padding_pairs
 from meshgen.frontend.tracer.creation import iota, zeros
 from meshgen.frontend.tracer.elementwise import abs_, power
 from meshgen.frontend.tracer.logic import where
@@ -20,7 +21,6 @@ from meshgen.frontend.tracer.pooling import Windows, over_windows
 from meshgen.frontend.tracer.recording import current
 from meshgen.frontend.tracer.reduce import extreme, max_, mean, sum_, widened
 from meshgen.frontend.tracer.tensor import Tensor
-from meshgen.frontend.tracer.windowed import padding_pairs
 
 
 def _windows(call: Call, x: Tensor) -> list[Windows]:

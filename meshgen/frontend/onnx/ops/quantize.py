@@ -5,7 +5,7 @@ from __future__ import annotations
 import ml_dtypes
 
 from meshgen.frontend.onnx.ops.casts import converted, dtype_of_code
-from meshgen.frontend.onnx.ops.products import convolution, with_bias
+from meshgen.frontend.onnx.ops.matmul import convolution, with_bias
 from meshgen.frontend.onnx.ops.table import Call, dim_of, op
 from meshgen.frontend.tracer.elementwise import clip
 from meshgen.frontend.tracer.joining import repeat

@@ -9,7 +9,7 @@
 A rule gets the call and its operands: tensors, or None for an omitted operand. Operands whose indices are in `known`,
 `constant` or `plain` may be arrays. A rule returns one or several results; trailing results may be unused.
 
-One rule covers all opsets: `older.py` converts attributes that became operands later.
+One rule covers all opsets: `opset_conversion.py` converts attributes that became operands later.
 """
 
 from __future__ import annotations

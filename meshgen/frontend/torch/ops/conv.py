@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from meshgen.frontend.torch.ops.table import aten
+from meshgen.frontend.tracer.convolutions import conv_general_dilated, conv_transposed
 from meshgen.frontend.tracer.tensor import Tensor
-from meshgen.frontend.tracer.windowed import conv_general_dilated, conv_transposed
 
 Sizes = int | Sequence[int]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from meshgen.frontend.torch.ops.products import linear_
+from meshgen.frontend.torch.ops.matmul import linear_
 from meshgen.frontend.torch.ops.table import aten, enter_rows
 from meshgen.frontend.torch.promotion import in_common_floats, rounded_once, wide
 from meshgen.frontend.tracer import elementwise, nn

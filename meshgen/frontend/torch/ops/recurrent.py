@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from meshgen.frontend.torch.ops.products import linear_
+from meshgen.frontend.torch.ops.matmul import linear_
 from meshgen.frontend.torch.ops.table import aten, enter_rows
 from meshgen.frontend.tracer import control_flow, elementwise, nn
 from meshgen.frontend.tracer.joining import concatenate, flip, split, stack

@@ -15,10 +15,10 @@ from meshgen.frontend.tracer.logic import where
 from meshgen.frontend.tracer.operands import axis_of, broadcast, convert, tensor
 from meshgen.frontend.tracer.recording import refuse
 from meshgen.frontend.tracer.reduce import extreme
-from meshgen.frontend.tracer.regions import body, emit_regions
 from meshgen.frontend.tracer.scans import cumsum
 from meshgen.frontend.tracer.shapes import expand_dims
 from meshgen.frontend.tracer.tensor import Operand, Tensor
+from meshgen.frontend.tracer.trace_regions import body, emit_regions
 from meshgen.ir.graph import TensorType, is_inexact
 
 

@@ -25,7 +25,7 @@ from xdsl.ir import Operation
 
 from meshgen.ir.builder import Builder as GraphBuilder
 from meshgen.ir.graph import Graph, TensorType, Value, is_float
-from meshgen.mlir.arith.payload import Builder
+from meshgen.mlir.arith.builder import Builder
 from meshgen.mlir.attributes import string_of
 from meshgen.mlir.conversion import Importer, Refused
 from meshgen.ops.factors import FORWARD, KEY_GRADIENT, QUERY_GRADIENT, Names, notation

@@ -13,9 +13,9 @@ from xdsl.dialects import builtin
 from xdsl.ir import Operation, SSAValue
 
 from meshgen.ir.graph import Node, TensorType, Value
-from meshgen.mlir.arith.payload import Builder
+from meshgen.mlir.arith.builder import Builder
 from meshgen.mlir.attributes import boolean_of, integers, string_of
-from meshgen.mlir.constants import known_array
+from meshgen.mlir.constants import folded_array
 from meshgen.mlir.conversion import Importer, Refused
 from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.literals import dictionary
@@ -87,7 +87,7 @@ def _factorize(importer: Importer, operation: Operation, name: str, options: dic
         Refused: the operands or results do not fit the routine.
     """
     operands = importer.values(matrices_of(operation))
-    if name == "geqp3" and ((fixed := known_array(importer, operation.operands[1])) is None or fixed.any()):
+    if name == "geqp3" and ((fixed := folded_array(importer, operation.operands[1])) is None or fixed.any()):
         raise Refused("MG0103", "fixed columns are not supported")
     results = operation.results if count is None else operation.results[:count]
     call_types = [importer.type(result) for result in results]

@@ -22,7 +22,7 @@ from meshgen.mlir.printer import TextPrinter
 from meshgen.mlir.stablehlo import mhlo_sharding
 from meshgen.mlir.stablehlo.calls import call_text, target_of
 from meshgen.mlir.stablehlo.custom_calls import cudnn_attention, lapack, threefry, top_k
-from meshgen.mlir.stablehlo.dynamic import called_reduce_window
+from meshgen.mlir.stablehlo.dynamic import import_called_reduce_window
 from meshgen.ops.user_ops import USER_OPS
 
 Target = Callable[[Importer, Operation], None]
@@ -81,7 +81,7 @@ TARGETS: dict[str, Target] = {
     **dict.fromkeys(_IDENTITIES, _pass_operands_through),
     # The attribute `sdy.sharding` of the call annotates its result.
     "xla.sdy.FuncResultSharding": _pass_operands_through,
-    "stablehlo.dynamic_reduce_window": called_reduce_window,
+    "stablehlo.dynamic_reduce_window": import_called_reduce_window,
     **cudnn_attention.TARGETS,
     **top_k.TARGETS,
     **threefry.TARGETS,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from xdsl.ir import Operation
 
 from meshgen.ir.graph import Value
-from meshgen.mlir.arith.payload import Builder
+from meshgen.mlir.arith.builder import Builder
 from meshgen.mlir.conversion import Importer, Refused
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from xdsl.ir import Operation
 
 from meshgen.ir.graph import TensorType, Value
-from meshgen.mlir.arith.payload import Builder
+from meshgen.mlir.arith.builder import Builder
 from meshgen.mlir.attributes import boolean_of, integer_of
 from meshgen.mlir.conversion import Importer, Refused
-from meshgen.mlir.spread import transposed
+from meshgen.mlir.loop_values import transposed
 from meshgen.mlir.stablehlo.calls import called_region, options_of
 
 
