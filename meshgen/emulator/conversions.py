@@ -153,7 +153,7 @@ def saturated(value: Array, target: DType) -> Array:
 
 
 def _tf32(instruction: Instruction, modifiers: list[str]) -> Action:
-    """Decode a conversion to tf32, which is f32 with a mantissa of 10 bits. SizeClasses round away from zero (`rna`) or to
+    """Decode a conversion to tf32, which is f32 with a mantissa of 10 bits. Ties round away from zero (`rna`) or to
     even (`rn`).
     """
     if modifiers not in (["rna"], ["rn"], ["rna", "satfinite"], ["rn", "satfinite"]):

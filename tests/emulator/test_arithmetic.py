@@ -26,7 +26,7 @@ def wild(count: int, spread: int = 30) -> np.ndarray:
 
 
 def nearest32(value: Fraction) -> np.float32:
-    """Return the f32 nearest to an exact value by exact comparison with its neighbors. SizeClasses go to the even one."""
+    """Return the f32 nearest to an exact value by exact comparison with its neighbors. Ties go to the even one."""
     guess = np.float32(float(value))
     neighbors = [np.nextafter(guess, np.float32(-np.inf)), guess, np.nextafter(guess, np.float32(np.inf))]
     even = [int(np.float32(x).view(np.uint32)) & 1 for x in neighbors]

@@ -106,7 +106,7 @@ class _Placer:
     def _cheapest(self, node: Node, placed: Sequence[Value]) -> tuple[str, str]:
         """Return the operand's mesh that needs the fewest transferred bytes, with the reason.
 
-        SizeClasses go to the mesh that the result leads to, then to the mesh that is declared last.
+        Ties go to the mesh that the result leads to, then to the mesh that is declared last.
         """
         home = self.places.home
         destination = next((self.destinations[value] for value in node.results if value in self.destinations), "")

@@ -31,7 +31,7 @@ from meshgen.sharding.propagation.states import State, state_of
 
 Face = tuple[Value, State]  # a value and its state, at a site that produces or uses it
 SHOWN_TIES = (
-    6  # SizeClasses per chain in texts, chosen to fit on a screen; a longer chain is printed without its middle.
+    6  # links per chain in texts, chosen to fit on a screen; a longer chain is printed without its middle.
 )
 
 

@@ -31,7 +31,7 @@ class Labeling(NamedTuple):
 
 
 def cheapest(sizes: list[int], tables: list[Table], guess: Callable[[], Sequence[int]] = tuple) -> Labeling:
-    """Return the labeling of least total cost. SizeClasses go to small labels, whatever the order of the tables.
+    """Return the labeling of least total cost. Ties go to small labels, whatever the order of the tables.
 
     Args:
         sizes: number of labels of each variable, at least 1.
