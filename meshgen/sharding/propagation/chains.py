@@ -30,9 +30,7 @@ from meshgen.sharding.propagation.solve import Solved
 from meshgen.sharding.propagation.states import State, state_of
 
 Face = tuple[Value, State]  # a value and its state, at a site that produces or uses it
-SHOWN_TIES = (
-    6  # links per chain in texts, chosen to fit on a screen; a longer chain is printed without its middle.
-)
+SHOWN_TIES = 6  # links per chain in texts, chosen to fit on a screen; a longer chain is printed without its middle.
 
 
 @dataclass(frozen=True)
